@@ -1,0 +1,1 @@
+"""Boilerhouse: a running instance per tenant, hibernated when idle, back where it was."""

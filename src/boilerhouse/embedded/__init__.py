@@ -1,0 +1,1 @@
+"""The Kubernetes API in our own process, for one machine without a cluster."""
