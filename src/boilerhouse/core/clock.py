@@ -101,7 +101,7 @@ def rng(seed: int | None = None) -> Random:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Spell a moment as Kubernetes `metav1.Time`: UTC, whole seconds, `Z`. Fractions are cut off."""
+    """Spell a moment as Kubernetes `metav1.Time`: UTC, `Z`, fractions of a second cut off."""
     return _aware(moment).astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
