@@ -1,0 +1,216 @@
+"""One controller: keys in, passes out.
+
+queue ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry | terminal
+
+Level-triggered: a pass is told *which* object to look at, never what happened to it. It gathers
+what is there now (`read`), decides without I/O (`decide`) and carries the decision out (`apply`);
+so a pass that is repeated, delayed or run by two processes does no harm, and a crash anywhere
+means "run it again".
+
+The same pass can be run inline (`run_inline`), by an API handler that has just written the object
+and does not want to wait for another process. It holds the same lock per key as the workers, so
+within one process two passes of one key never overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+import structlog
+
+from boilerhouse.core.clock import Clock, Random
+from boilerhouse.core.errors import Retry, Terminal
+from boilerhouse.kube.status import Conflict, TooManyRequests
+from boilerhouse.loop import metrics
+from boilerhouse.loop.queue import Closed, KeyedQueue
+from boilerhouse.loop.recorder import Pass, Recorder
+
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+P = TypeVar("P")
+
+log = structlog.get_logger(__name__)
+
+
+class Controller(Generic[K, S, P]):
+    """Passes over the keys of one kind, at most one per key and `workers` at a time.
+
+    `read` returns None for an object that is gone: there is nothing to decide. `apply` returns the
+    delay after which the object wants another pass, or None. `keys` lists everything there is, for
+    the resync that catches what no event announced.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        read: Callable[[K], Awaitable[S | None]],
+        decide: Callable[[S], P],
+        apply: Callable[[K, S, P], Awaitable[timedelta | None]],
+        keys: Callable[[], Iterable[K]],
+        clock: Clock,
+        chance: Random,
+        recorder: Recorder,
+        workers: int = 16,
+        resync: timedelta = timedelta(minutes=10),
+        leader_only: bool = False,
+    ) -> None:
+        self.name = name
+        self.leader_only = leader_only
+        self.queue: KeyedQueue[K] = KeyedQueue(chance=chance)
+        self._read = read
+        self._decide = decide
+        self._apply = apply
+        self._keys = keys
+        self._clock = clock
+        self._chance = chance
+        self._recorder = recorder
+        self._workers = workers
+        self._resync = resync
+        self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
+
+    async def run(self, stopping: asyncio.Event, grace: timedelta = timedelta(seconds=30)) -> None:
+        """Work until `stopping` is set; then let the passes under way finish, within `grace`."""
+        self.queue.open()
+        for key in self._keys():
+            self.queue.add(key)
+        workers = [
+            asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)
+        ]
+        resync = asyncio.create_task(self._resync_for_ever(), name=f"{self.name}-resync")
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            # A worker ends early only by a bug here; then the process must not live on, deaf.
+            done, _ = await asyncio.wait(
+                [stopped, resync, *workers], return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done - {stopped}:
+                task.result()
+        finally:
+            self.queue.close()
+            resync.cancel()
+            stopped.cancel()
+            _, late = await asyncio.wait(workers, timeout=grace.total_seconds())
+            for worker in late:
+                log.warning(
+                    "controller.pass_cut_off", controller=self.name, worker=worker.get_name()
+                )
+                worker.cancel()
+            await asyncio.gather(*workers, resync, stopped, return_exceptions=True)
+
+    async def run_inline(self, key: K) -> None:
+        """Run one pass now, in the caller's task; what it wants later goes to the queue.
+
+        Errors reach the caller, and the queue retries them as well.
+        """
+        async with self._holding(key):
+            error = await self._pass(key)
+        if error is not None:
+            raise error
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key, waited = await self.queue.take()
+            except Closed:
+                return
+            metrics.WAIT.labels(self.name).observe(waited)
+            try:
+                async with self._holding(key):
+                    await self._pass(key)
+            finally:
+                self.queue.done(key)
+                self._gauge()
+
+    async def _pass(self, key: K) -> Exception | None:
+        """Run read → decide → apply once, settle the queue, and return what went wrong."""
+        seen: S | None = None
+        plan: P | None = None
+        error: Exception | None = None
+        began = self._clock.monotonic()
+        self._gauge()
+        with metrics.ACTIVE.labels(self.name).track_inprogress():
+            try:
+                seen = await self._read(key)
+                if seen is None:
+                    result = self._settle(key, None)
+                else:
+                    plan = self._decide(seen)
+                    result = self._settle(key, await self._apply(key, seen, plan))
+            except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
+                error = caught
+                result = self._settle_error(key, caught)
+        metrics.SECONDS.labels(self.name).observe(self._clock.monotonic() - began)
+        metrics.PASSES.labels(self.name, result).inc()
+        if seen is not None or error is not None:
+            outcome = result if error is None else f"{result}: {error}"
+            self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
+        return error
+
+    def _settle(self, key: K, again_in: timedelta | None) -> str:
+        self.queue.forget(key)
+        if again_in is None:
+            return "done"
+        self.queue.add_after(key, again_in)
+        return "again"
+
+    def _settle_error(self, key: K, error: Exception) -> str:
+        """Decide what a failed pass means. It is logged, counted and recorded, never swallowed."""
+        match error:
+            case Terminal():
+                self.queue.forget(key)
+                log.warning("pass.terminal", controller=self.name, key=key, error=str(error))
+                return "terminal"
+            case Conflict():
+                # Somebody was faster. Not a failure of ours: look again soon, but never in a spin.
+                self.queue.back_off(key)
+                log.debug("pass.conflict", controller=self.name, key=key, error=str(error))
+                return "conflict"
+            case Retry(after=timedelta() as after):
+                self.queue.add_after(key, after)
+                log.info("pass.retry", controller=self.name, key=key, error=str(error), after=after)
+                return "retry"
+            case TooManyRequests(retry_after=seconds) if seconds:
+                self.queue.add_after(key, timedelta(seconds=seconds))
+                log.info(
+                    "pass.retry", controller=self.name, key=key, error=str(error), after=seconds
+                )
+                return "retry"
+            case Retry():
+                delay = self.queue.back_off(key)
+                log.info("pass.retry", controller=self.name, key=key, error=str(error), after=delay)
+                return "retry"
+            case _:
+                delay = self.queue.back_off(key)
+                log.error("pass.failed", controller=self.name, key=key, after=delay, exc_info=error)
+                return "error"
+
+    async def _resync_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._resync.total_seconds())
+            # Spread over a tenth of the period, so that a resync is a drizzle and not a flood.
+            spread = self._resync / 10
+            for key in list(self._keys()):
+                self.queue.add_after(key, spread * self._chance.random())
+
+    @asynccontextmanager
+    async def _holding(self, key: K) -> AsyncIterator[None]:
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[key]
+            if users == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = (lock, users - 1)
+
+    def _gauge(self) -> None:
+        metrics.QUEUED.labels(self.name).set(len(self.queue))
+        metrics.DELAYED.labels(self.name).set(self.queue.delayed)

@@ -1,0 +1,27 @@
+"""The numbers of the loop, `boilerhouse_reconcile_*`, on the process's default registry."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+# From a cached no-op (a millisecond) to a pass that waits for a slow disk or a slow API server.
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+PASSES = Counter(
+    "boilerhouse_reconcile_passes_total",
+    "Passes by how they ended: done, again, conflict, retry, terminal, error.",
+    ["controller", "result"],
+)
+SECONDS = Histogram(
+    "boilerhouse_reconcile_seconds", "Time one pass took.", ["controller"], buckets=_SECONDS
+)
+WAIT = Histogram(
+    "boilerhouse_reconcile_wait_seconds",
+    "Time a key waited for a free worker.",
+    ["controller"],
+    buckets=_SECONDS,
+)
+QUEUED = Gauge("boilerhouse_reconcile_queued", "Keys that wait for a worker.", ["controller"])
+DELAYED = Gauge("boilerhouse_reconcile_delayed", "Keys that wait for their time.", ["controller"])
+ACTIVE = Gauge("boilerhouse_reconcile_active", "Passes under way.", ["controller"])
+LEADING = Gauge("boilerhouse_reconcile_leading", "1 while this process holds the lease.")

@@ -1,0 +1,159 @@
+"""A queue of keys that merges, delays and backs off.
+
+add ──► ready ──► take ──► (being worked on) ──► done
+          ▲                                        │ added meanwhile? once more
+          └── timers: add_after, back_off ◄────────┘
+
+What is queued is the *name* of an object, never an event: ten changes of one object while it waits
+are one pass, and a pass always looks at the newest state. That makes losing or doubling an event
+harmless, which is why everything upstream may be sloppy and this file may not.
+
+A key is in at most one of two places, ready or in hand; `take` never hands out a key that somebody
+holds, so there is one worker per key without a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from boilerhouse.core.clock import Random
+
+K = TypeVar("K", bound=Hashable)
+
+BASE = timedelta(milliseconds=50)
+CAP = timedelta(minutes=5)
+
+
+class Closed(Exception):
+    """The queue hands out nothing more."""
+
+
+class KeyedQueue(Generic[K]):
+    """Keys waiting for a pass. Belongs to one event loop."""
+
+    def __init__(self, *, chance: Random, base: timedelta = BASE, cap: timedelta = CAP) -> None:
+        self._chance = chance
+        self._base = base.total_seconds()
+        self._cap = cap.total_seconds()
+        self._ready: dict[K, float] = {}  # in order of arrival, with the time of arrival
+        self._in_hand: set[K] = set()
+        self._again: set[K] = set()  # added while in hand
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._takers: list[asyncio.Future[None]] = []
+        self._closed = True
+
+    def open(self) -> None:
+        """Begin to take keys. Until then, and after `close`, what is added is dropped.
+
+        A queue nobody works on would only grow; whoever opens it adds everything there is first.
+        """
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Count the keys that wait for a worker; delayed ones do not."""
+        return len(self._ready)
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._in_hand)
+
+    @property
+    def delayed(self) -> int:
+        return len(self._timers)
+
+    def add(self, key: K) -> None:
+        """Ask for a pass soon. Asking twice before it starts asks once."""
+        if self._closed:
+            return
+        self._cancel_timer(key)
+        if key in self._in_hand:
+            self._again.add(key)
+        elif key not in self._ready:
+            self._ready[key] = asyncio.get_running_loop().time()
+            self._wake_one()
+
+    def add_after(self, key: K, delay: timedelta) -> None:
+        """Ask for a pass after `delay`. Of several such wishes the earliest wins."""
+        if self._closed or key in self._ready or key in self._again:
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + max(0.0, delay.total_seconds())
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self.add, key)
+
+    def back_off(self, key: K) -> timedelta:
+        """Ask for another try after a failure, each one later than the last; return the delay."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        # Exponents beyond this are far over any cap, and 2.0**1024 overflows.
+        longest = min(self._cap, self._base * 2.0 ** min(failures, 60))
+        delay = timedelta(seconds=longest * self._chance.uniform(0.5, 1.0))
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """A pass went well: the next failure starts from the shortest delay."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    async def take(self) -> tuple[K, float]:
+        """Wait for a key and hand it out with the seconds it waited; raise `Closed` at the end."""
+        loop = asyncio.get_running_loop()
+        while not self._ready:
+            if self._closed:
+                raise Closed
+            turn = loop.create_future()
+            self._takers.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake_one()  # the turn was ours but we leave: pass it on
+                raise
+            finally:
+                if turn in self._takers:
+                    self._takers.remove(turn)
+        key = next(iter(self._ready))
+        since = self._ready.pop(key)
+        self._in_hand.add(key)
+        return key, loop.time() - since
+
+    def done(self, key: K) -> None:
+        """Give a key back. Whatever was added meanwhile is ready now."""
+        self._in_hand.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Drop what waits and send every taker home. Keys in hand may still be given back."""
+        self._closed = True
+        self._ready.clear()
+        self._again.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for turn in self._takers:
+            if not turn.done():
+                turn.set_result(None)
+
+    def _cancel_timer(self, key: K) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _wake_one(self) -> None:
+        for turn in self._takers:
+            if not turn.done():
+                turn.set_result(None)
+                return
