@@ -41,6 +41,22 @@ def forbidden_field(field: str, message: str) -> Cause:
     return Cause("FieldValueForbidden", f"Forbidden: {message}", field)
 
 
+def duplicate(field: str, value: object) -> Cause:
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+
+def too_long(field: str, limit: int) -> Cause:
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+
+
+def too_many(field: str, count: int, limit: int) -> Cause:
+    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {limit} items", field)
+
+
+def type_invalid(field: str, value: object, message: str) -> Cause:
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {message}", field)
+
+
 def shown(value: object) -> str:
     """Render a value for a message: JSON, and never longer than a line."""
     text = msgspec.json.encode(value).decode()
