@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,6 +124,13 @@ def read_versions(db: sqlite3.Connection, path: Path) -> Iterator[Row]:
                 f"{path} is damaged: {'/'.join(key)} says it is version {stamped}, not {revision}"
             )
         yield Row(bool(deleted), Stored(key, revision, None, raw))
+
+
+@cache
+def insert_rows(count: int) -> str:
+    """Return the statement that inserts this many versions."""
+    rows = ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
+    return f"INSERT INTO version (revision, deleted, resource, namespace, name, raw) VALUES {rows}"  # noqa: S608 - constants
 
 
 def _create(path: Path) -> None:

@@ -133,7 +133,7 @@ class Subscription:
         self._history = history
         self._log = log
         self._position = log.after(since)
-        self._seen = since
+        self._since = self._seen = since
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -156,7 +156,7 @@ class Subscription:
     async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
         """Wait for news and return it, at most `limit` changes; an empty list is the end."""
         log = self._log
-        while not self._closed and self._position == log.end:
+        while not self._closed and not self._behind():
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
@@ -172,6 +172,15 @@ class Subscription:
         self._position = stop
         self._seen = found[-1].revision
         return found
+
+    def _behind(self) -> bool:
+        # Only a watch from the future meets changes that are not newer than where it began.
+        log = self._log
+        while log.start <= self._position < log.end:
+            if log.changes[self._position].revision > self._since:
+                break
+            self._position += 1
+        return self._position < log.end
 
     def close(self) -> None:
         self._closed = True

@@ -23,14 +23,13 @@ from queue import Empty, SimpleQueue
 
 from boilerhouse.embedded.change import Change, Stored
 from boilerhouse.embedded.checkpoint import Checkpointer
-from boilerhouse.embedded.database import StoreFailed, connect, newest_revision
+from boilerhouse.embedded.database import StoreFailed, connect, insert_rows, newest_revision
 
 # Limits of one commit: what the loop can publish without a noticeable pause.
 MAX_BATCH = 256
 MAX_BATCH_BYTES = 8 << 20
-# Rows per INSERT: few distinct statements, all of them kept prepared.
-_CHUNKS = (64, 8, 1)
-_COLUMNS = "revision, deleted, resource, namespace, name, raw"
+# Rows of one INSERT. SQLite keeps each length's statement prepared, so there are not too many.
+MAX_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,9 @@ class Transaction:
 
     generation: int
     changes: list[Change]
+    size: int
     future: asyncio.Future[list[Stored]] | None = None
     trim: Trim | None = None
-
-    @property
-    def size(self) -> int:
-        return sum(len(change.object.raw) for change in self.changes)
 
 
 Done = Callable[[int, str], None]
@@ -139,7 +135,7 @@ class Journal:
     def _commit(self, batch: Sequence[Transaction]) -> None:
         changes = [change for transaction in batch for change in transaction.changes]
         trims = [transaction.trim for transaction in batch if transaction.trim is not None]
-        alone = not trims and len(changes) in _CHUNKS
+        alone = not trims and len(changes) <= MAX_ROWS
         if not alone:
             self._db.execute("BEGIN IMMEDIATE")
         self._insert(changes)
@@ -155,15 +151,13 @@ class Journal:
             self._newest = changes[-1].revision
 
     def _insert(self, changes: Sequence[Change]) -> None:
-        start = 0
-        for size in _CHUNKS:
-            while len(changes) - start >= size:
-                values: list[object] = []
-                for change in changes[start : start + size]:
-                    deleted = change.type == "DELETED"
-                    values += (change.revision, deleted, *change.key, change.object.raw)
-                self._db.execute(_INSERT[size], values)
-                start += size
+        for start in range(0, len(changes), MAX_ROWS):
+            rows = changes[start : start + MAX_ROWS]
+            values: list[object] = []
+            for change in rows:
+                deleted = change.type == "DELETED"
+                values += (change.revision, deleted, *change.key, change.object.raw)
+            self._db.execute(insert_rows(len(rows)), values)
 
     def _recover(self) -> None:
         """Get back to a connection that agrees with us about what was committed last."""
@@ -180,9 +174,3 @@ class Journal:
                 f"{self._path} is at revision {newest} instead of {self._newest}: restart to go on"
             )
         self._suspect = False
-
-
-_INSERT = {
-    size: f"INSERT INTO version ({_COLUMNS}) VALUES {', '.join(['(?,?,?,?,?,?)'] * size)}"  # noqa: S608 - constants
-    for size in _CHUNKS
-}

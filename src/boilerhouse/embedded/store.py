@@ -29,7 +29,7 @@ from boilerhouse.embedded.database import (
     read_versions,
 )
 from boilerhouse.embedded.datalock import DataLock, StoreLocked
-from boilerhouse.embedded.durable import private_directory, sync_directory
+from boilerhouse.embedded.durable import sync_directory
 from boilerhouse.embedded.history import Expired, History, Overrun, Subscription
 from boilerhouse.embedded.index import Index
 from boilerhouse.embedded.journal import Journal, Transaction, Trim
@@ -133,11 +133,12 @@ class Store:
         if refusal:
             future.set_exception(StoreFailed(refusal))
             return future
-        transaction = Transaction(self._generation, self._changes(writes), future)
-        for change in transaction.changes:
+        changes = self._changes(writes)
+        size = sum(len(change.object.raw) for change in changes)
+        for change in changes:
             self._head.set(change.key, None if change.type == "DELETED" else change.object)
             self._last = change.revision
-        self._enqueue(transaction)
+        self._enqueue(Transaction(self._generation, changes, size, future))
         return future
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
@@ -152,9 +153,10 @@ class Store:
         if self._closed:
             return
         self._closed = True
-        await self._loop.run_in_executor(None, self._journal.stop)
-        self._history.close()
-        self._lock.release()
+        try:
+            await self._loop.run_in_executor(None, _let_go, self._journal, self._lock)
+        finally:
+            self._history.close()
 
     def _refusal(self) -> str:
         if self._closed:
@@ -169,6 +171,8 @@ class Store:
         changes: list[Change] = []
         for revision, write in enumerate(writes, self._last + 1):
             key = write.key
+            # A lone surrogate would only be found by the writer, and fail everyone's writes.
+            "".join(key).encode()
             previous = made[key] if key in made else self._head.get(key)
             stored = Stored.stamp(key, revision, write.body)
             deleted = isinstance(write, Remove)
@@ -201,7 +205,7 @@ class Store:
         if len(self._past) >= TRIM_AT and not self._closed:
             trim = Trim(self._history.oldest, self._past)
             self._past = []
-            self._enqueue(Transaction(self._generation, [], trim=trim))
+            self._enqueue(Transaction(self._generation, [], 0, trim=trim))
 
     def _fail(self, failure: str) -> None:
         """Forget every write that is not on disk, and say so to whoever waits for it."""
@@ -222,8 +226,7 @@ class Store:
 def _open(directory: Path, limit: int) -> _Opened:
     """Lock, check and load the data directory. Blocks."""
     try:
-        private_directory(directory)
-        sync_directory(directory.parent)
+        _make_directory(directory)
         lock = DataLock(directory)
     except OSError as error:
         raise StoreFailed(f"{directory} cannot be used: {error}") from error
@@ -239,6 +242,15 @@ def _open(directory: Path, limit: int) -> _Opened:
     except BaseException:
         lock.release()
         raise
+
+
+def _make_directory(directory: Path) -> None:
+    """Make it and its parents, ours alone, in a way that survives a power loss."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.absolute().parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(directory.absolute().parent)
 
 
 def _load(directory: Path, limit: int, lock: DataLock, db: sqlite3.Connection) -> _Opened:
@@ -268,5 +280,11 @@ def _change(stored: Stored, previous: Stored | None, *, deleted: bool) -> Change
 def _abandon(opening: asyncio.Future[_Opened]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opened = opening.result()
-        opened.journal.stop()
-        opened.lock.release()
+        opening.get_loop().run_in_executor(None, _let_go, opened.journal, opened.lock)
+
+
+def _let_go(journal: Journal, lock: DataLock) -> None:
+    try:
+        journal.stop()
+    finally:
+        lock.release()
