@@ -1,0 +1,1 @@
+"""Claims: one tenant bound to one instance of one workload. model ─► machine."""

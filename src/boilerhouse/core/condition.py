@@ -1,0 +1,93 @@
+"""Conditions: what is true of an object besides its phase, and since when.
+
+The standard Kubernetes shape, so that `kubectl wait --for=condition=…` works. Pure: the caller
+brings `now`, and gets an equal value back when nothing changed, so that nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from boilerhouse.core.schema import Int64, doc, keyed_by
+
+
+class ConditionStatus(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One thing that is true, false or unknown about the object, and since when."""
+
+    type: Annotated[
+        str,
+        Meta(min_length=1, max_length=316, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?\Z"),
+        doc("What is stated."),
+    ]
+    status: Annotated[ConditionStatus, doc("Whether it is so.")]
+    last_transition_time: Annotated[
+        datetime, Meta(tz=True), doc("When `status` last became what it is.")
+    ]
+    reason: Annotated[
+        str,
+        Meta(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?\Z"),
+        doc("Why, as one CamelCase word for programs."),
+    ]
+    message: Annotated[str, Meta(max_length=32768), doc("Why, as a sentence for people.")]
+    observed_generation: Annotated[
+        Int64, Meta(ge=0), doc("The metadata.generation that this was stated of.")
+    ] = 0
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    keyed_by("type"),
+    doc("What is true of the object besides its phase, one entry per type."),
+]
+
+
+def with_condition(
+    conditions: Iterable[Condition],
+    type: str,  # noqa: A002  the field's name on the wire
+    status: ConditionStatus,
+    reason: str,
+    message: str = "",
+    *,
+    generation: int = 0,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return the conditions with this one stated, in its old place or at the end.
+
+    The time of transition is kept while `status` stays the same, whatever the reason becomes.
+    """
+    stated = Condition(
+        type=type,
+        status=status,
+        # The wire counts in seconds; more would differ from what is read back.
+        last_transition_time=now.replace(microsecond=0),
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+    )
+    result = []
+    found = False
+    for old in conditions:
+        if old.type != type:
+            result.append(old)
+            continue
+        found = True
+        same = old.status == status
+        since = old.last_transition_time if same else stated.last_transition_time
+        result.append(structs.replace(stated, last_transition_time=since))
+    return tuple(result) if found else (*result, stated)
+
+
+def find(conditions: Iterable[Condition], type: str) -> Condition | None:  # noqa: A002
+    """Return the condition of a type, or None if nothing was stated yet."""
+    return next((condition for condition in conditions if condition.type == type), None)

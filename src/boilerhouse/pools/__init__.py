@@ -1,0 +1,1 @@
+"""Pools: warm instances kept ready for a workload. model ─► machine."""

@@ -1,0 +1,1 @@
+"""Triggers: what wakes a tenant from outside. model ─► machine."""

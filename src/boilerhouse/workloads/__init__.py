@@ -1,0 +1,1 @@
+"""Workloads: blueprints of instances. model (what one says) ─► machine (where one is)."""
