@@ -1,0 +1,103 @@
+"""One watch: a stream of JSON lines turned into events.
+
+Stream.chunks ──► lines ──► WatchEvent ──► informer
+
+A watch either ends cleanly (the server's own `timeoutSeconds` has passed) or raises. There is no
+third outcome: an ERROR event, a line that is not JSON, a line cut off by the end of the stream and
+a broken connection are all errors, because after any of them it is unknown what was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from boilerhouse.kube.kinds import Bare, Object
+from boilerhouse.kube.resources import Key, Resource, key_of
+from boilerhouse.kube.status import ApiError, InternalError
+
+T = TypeVar("T", bound=Object)
+
+LINE_LIMIT = 32 << 20  # far above the largest object that etcd takes
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change, or a bookmark: "you have seen everything up to here".
+
+    `object` is None in a bookmark, and if the object does not fit its Struct; `misfit` says why.
+    """
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    key: Key
+    resource_version: str
+    object: T | None = None
+    misfit: str = ""
+    initial_events_end: bool = False
+
+
+class _Envelope(msgspec.Struct):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_BARE = msgspec.json.Decoder(Bare)
+
+
+async def events(
+    resource: Resource[T], chunks: AsyncIterable[bytes]
+) -> AsyncGenerator[WatchEvent[T]]:
+    """Read events until the stream ends; raises `ApiError` on anything that is not an event."""
+    async for line in lines(chunks):
+        yield parse(resource, line)
+
+
+async def lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+    """Cut a stream into lines, whatever pieces it arrives in."""
+    # The pieces of a line are joined once, when it is complete: to add each one to a growing
+    # buffer would copy a large object over and over.
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        head, *rest = chunk.split(b"\n")
+        parts.append(head)
+        size += len(head)
+        for piece in rest:
+            line = b"".join(parts)
+            if line.strip():
+                yield line
+            parts, size = [piece], len(piece)
+        if size > LINE_LIMIT:
+            raise InternalError(f"watch: an event of more than {LINE_LIMIT} bytes")
+    if b"".join(parts).strip():
+        raise InternalError("watch: the stream ended in the middle of an event")
+
+
+def parse(resource: Resource[T], line: bytes) -> WatchEvent[T]:
+    """Understand one line."""
+    try:
+        envelope = _ENVELOPE.decode(line)
+        if envelope.type == "ERROR":
+            raise ApiError.parse(500, bytes(envelope.object))
+        if envelope.type == "BOOKMARK":
+            mark = _BARE.decode(envelope.object).metadata
+            return WatchEvent(
+                "BOOKMARK",
+                Key("", ""),
+                mark.resource_version,
+                initial_events_end=mark.annotations.get("k8s.io/initial-events-end") == "true",
+            )
+        try:
+            item = resource.decode(envelope.object)
+        except msgspec.ValidationError as error:
+            bare = _BARE.decode(envelope.object)
+            return WatchEvent(
+                envelope.type, key_of(bare), bare.metadata.resource_version, misfit=str(error)
+            )
+    except msgspec.MsgspecError as error:
+        raise InternalError(f"watch: not an event: {error}: {line[:200]!r}") from error
+    return WatchEvent(envelope.type, key_of(item), item.metadata.resource_version, item)
