@@ -31,10 +31,12 @@ TABLE = {
 }
 
 
-OPTIONAL = frozenset(
-    """labels finalizers metadata args env ports volumes imagePullSecrets tolerations
-    securityContext value""".split()
-)
+OPTIONAL = {"labels", "finalizers", "metadata", "args", "env", "ports", "volumes"} | {
+    "imagePullSecrets",
+    "tolerations",
+    "securityContext",
+    "value",
+}
 
 
 def settled(value: Any) -> Any:
