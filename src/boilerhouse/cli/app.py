@@ -1,0 +1,80 @@
+"""The commands and their options; what they do lives in the file of the same name.
+
+main ─► app ─► up, gen, …
+
+Only the command that runs is imported: `boilerhouse version` must not pay for a server.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="boilerhouse",
+    help="A running instance per tenant in milliseconds, hibernated when idle, back where it was.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def up(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where everything is kept. Default: $XDG_DATA_HOME/boilerhouse.",
+            file_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    kube_host: Annotated[
+        str, typer.Option(help="Address of the Kubernetes API. Loopback unless you mean it.")
+    ] = "127.0.0.1",
+    kube_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of the Kubernetes API. Default: the one used before, "
+            "else 6443 or the next free one.",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run Boilerhouse on this machine until Ctrl-C.
+
+    Prints the address of the Kubernetes API and where its kubeconfig is; any kubectl works with
+    it. Started again on the same data directory, it carries on where it was.
+    """
+    from boilerhouse.cli.up import run
+
+    raise typer.Exit(run(data, kube_host, kube_port))
+
+
+@app.command()
+def gen(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail and name the files that differ.")
+    ] = False,
+    root: Annotated[
+        Path, typer.Option(help="The repository.", file_okay=False, exists=True)
+    ] = Path(),
+) -> None:
+    """Write the files generated from the models: CRDs and lifecycle pages."""
+    from boilerhouse.cli.gen import run
+
+    raise typer.Exit(run(root, check=check))
+
+
+@app.command()
+def version() -> None:
+    """Print which release this is."""
+    from boilerhouse.version import version as release
+
+    typer.echo(f"boilerhouse {release()}")
