@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from cluster.nodeconfig import CGROUP, NETWORK, NodeFiles
+from cluster.nodeconfig import CGROUP, NodeFiles
 from cluster.places import ClusterError
 
 NETNS = Path("/run/netns/boilerhouse")
@@ -28,8 +28,10 @@ def remove(files: NodeFiles) -> None:
         _remove_cgroup(root)
     if NETNS.exists():
         subprocess.run(["ip", "netns", "del", NETNS.name], check=True)
-    for result in Path("/var/lib/cni/results").glob(f"{NETWORK}-*"):
-        result.unlink(missing_ok=True)
+    for result in Path("/var/lib/cni/results").glob("*"):
+        # The plugins' record of a Pod's interface names the Pod's namespace, which is under `run`.
+        if f'"{files.run}/' in result.read_text():
+            result.unlink()
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(f"{files.logs}/"):
             link.unlink(missing_ok=True)

@@ -17,7 +17,6 @@ NAME = "node1"
 ADDRESS = "10.99.0.1"
 PODS = "10.98.0.0/16"
 CGROUP = "boilerhouse"
-NETWORK = "boilerhouse"
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class NodeFiles:
             "ipam": ipam,
         }
         ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-        return {"cniVersion": "0.4.0", "name": NETWORK, "plugins": [bridge, ports]}
+        return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge, ports]}
 
     def _containerd(self) -> str:
         # restrict_oom_score_adj: without CAP_SYS_RESOURCE no score may be lowered.

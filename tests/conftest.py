@@ -1,0 +1,50 @@
+"""Fixtures that several folders share: the real API server and the real node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import node as cluster_node
+from cluster.api import ApiWorld
+from cluster.build import NODE, missing
+from cluster.places import Places
+
+from tests.worlds import RealWorld, absent, clean, require_api_binaries
+
+
+@pytest.fixture(scope="session")
+def real_api() -> Iterator[ApiWorld]:
+    """A kube-apiserver with etcd and controllers, for the whole session."""
+    require_api_binaries()
+    directory = Path(tempfile.mkdtemp(prefix="boilerhouse-api-"))
+    with ApiWorld(directory) as world:
+        yield world
+    clean(directory)
+
+
+@pytest.fixture(scope="session")
+def real_world(real_api: ApiWorld) -> RealWorld:
+    return RealWorld(real_api)
+
+
+@pytest.fixture(scope="session")
+def node_kubeconfig() -> Iterator[Path]:
+    """A whole node: the one that is up, or one that lives as long as the session."""
+    places = Places.user()
+    if os.geteuid() != 0:
+        absent("a real node needs root")
+    if missing(places, NODE) and shutil.which("go") is None:
+        absent("a real node needs the Go toolchain, which is not in PATH")
+    if missing(places, NODE):
+        absent("a real node must be built first: run `python -m cluster build`")
+    found = cluster_node.is_up(places)
+    if not found:
+        cluster_node.up(places, print)
+    yield cluster_node.kubeconfig(places)
+    if not found:
+        cluster_node.down(places, print)

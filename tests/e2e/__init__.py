@@ -1,0 +1,1 @@
+"""The whole thing on a real node."""

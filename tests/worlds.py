@@ -1,0 +1,85 @@
+"""The worlds a test can run in: a real API server, and ours.
+
+World ──► transport() ──► Api (tests/contract/driver.py) or kube.client.Client
+
+Both can be restarted and made to forget their past, because what clients see then is part of the
+contract. A world that is absent skips with one sentence; with CI=true its absence is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import pytest
+from cluster.api import ApiWorld
+from cluster.build import API, missing
+from cluster.places import Places
+
+from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.transport import Http
+from boilerhouse.kube.wire import Transport
+
+
+class World(Protocol):
+    """One API server for the length of a test."""
+
+    name: str
+    installed: set[str]  # definitions that a test need not install again
+
+    def transport(self) -> Transport:
+        """Return a way to reach it; whoever asks closes it."""
+        ...
+
+    async def restart(self) -> None:
+        """Die at once and come back, at the same address and with the same data."""
+        ...
+
+    async def forget_history(self) -> None:
+        """Drop every past revision, so that what refers to one has expired."""
+        ...
+
+
+class RealWorld:
+    """kube-apiserver, etcd and the controllers."""
+
+    name = "real"
+
+    def __init__(self, processes: ApiWorld) -> None:
+        self._processes = processes
+        self.installed: set[str] = set()
+
+    def transport(self) -> Transport:
+        return Http(from_kubeconfig(self._processes.kubeconfig))
+
+    async def restart(self) -> None:
+        await asyncio.to_thread(self._processes.kill_apiserver)
+        await asyncio.to_thread(self._processes.start_apiserver)
+
+    async def forget_history(self) -> None:
+        await asyncio.to_thread(self._processes.forget_history)
+
+
+def absent(sentence: str) -> NoReturn:
+    """Skip the test, or fail it where everything is expected to be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI=true, and {sentence}", pytrace=False)
+    pytest.skip(sentence)
+
+
+def require_api_binaries() -> None:
+    """Skip unless a real API server has been built."""
+    if not missing(Places.user(), API):
+        return
+    if shutil.which("go") is None:
+        absent("a real kube-apiserver needs the Go toolchain, which is not in PATH")
+    absent("a real kube-apiserver must be built first: run `python -m cluster build`")
+
+
+def clean(directory: Path) -> None:
+    """Remove what a world wrote; keep it when asked to, for reading the logs."""
+    if not os.environ.get("KEEP_WORLDS"):
+        shutil.rmtree(directory, ignore_errors=True)
