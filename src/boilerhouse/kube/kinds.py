@@ -34,28 +34,6 @@ class Owner(Part, frozen=True):
     controller: bool | None = None
 
 
-class Meta(Protocol):
-    """What the client and the informer need of `metadata`, whichever Struct it is read into."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> str: ...
-    @property
-    def labels(self) -> dict[str, str]: ...
-
-
-class Object(Protocol):
-    """Anything with metadata."""
-
-    @property
-    def metadata(self) -> Meta: ...
-
-
 class ObjectMeta(Part, frozen=True):
     name: str = ""
     namespace: str = ""
@@ -70,6 +48,13 @@ class ObjectMeta(Part, frozen=True):
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
     owner_references: list[Owner] = []
+
+
+class Object(Protocol):
+    """Anything with metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
 
 
 class ListMeta(Part, frozen=True):

@@ -22,7 +22,6 @@ import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -33,6 +32,7 @@ from boilerhouse.kube.credentials import Certificate, Credential
 from boilerhouse.kube.status import ApiError, BadRequest, Unavailable
 from boilerhouse.kube.websocket import WebSocket, accept_token, describe
 from boilerhouse.kube.wire import Reply, Request, Stream
+from boilerhouse.version import version
 
 DEADLINE = 30.0  # seconds for a whole call, unless the caller says otherwise
 CONNECT_TIMEOUT = 10.0
@@ -40,7 +40,6 @@ BODY_LIMIT = 256 << 20
 MAX_CALLS = 64
 MAX_STREAMS = 512
 IDLE_SECONDS = 30.0
-USER_AGENT = f"boilerhouse/{version('boilerhouse')}"
 
 _PATH_SAFE = "/:@!$&'()*+,;=~"
 _KEEP_ALIVE: tuple[tuple[int, int, int], ...] = (
@@ -144,7 +143,7 @@ class Http:
             request.method,
             self._base + _target(request),
             headers=[
-                ("user-agent", USER_AGENT),
+                ("user-agent", f"boilerhouse/{version()}"),
                 ("accept-encoding", "identity"),
                 *request.headers.items(),
                 *self._config.headers,
