@@ -28,6 +28,7 @@ _CLASSES: Final[dict[str, tuple[type, ...]]] = {
 }
 _NULL: Final[type] = type(None)
 _EVERY: Final[frozenset[type]] = frozenset((str, int, float, bool, list, dict, _NULL))
+_UNBOUNDED: Final = 2**64
 _CONTAINERS: Final[frozenset[type]] = frozenset((list, dict))
 _REF_PREFIXES: Final = ("#/components/schemas/", "#/definitions/")
 REFUSED_KEY: Final = "x-boilerhouse-refused"
@@ -65,6 +66,9 @@ class Number(NamedTuple):
     minimum: Bound | None
     maximum: Bound | None
     multiple: float | None
+    # Integers from low to high satisfy both bounds; an empty range when multiple is set.
+    low: int
+    high: int
 
 
 class Logic(NamedTuple):
@@ -82,8 +86,8 @@ class Node:
     __slots__ = (
         "accepts", "additional", "additional_known", "closed", "default", "defaults_below",
         "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items", "least_items",
-        "least_props", "list_keys", "list_type", "lists_below", "logic", "most_items", "most_props",
-        "nullable", "number", "open", "openapi", "plain", "preserve", "props", "refused",
+        "least_props", "limited", "list_keys", "list_type", "lists_below", "logic", "most_items",
+        "most_props", "nullable", "number", "open", "openapi", "plain", "preserve", "props", "refused",
         "refused_below", "required", "text", "type_names", "typed", "unique",
     )  # fmt: skip
 
@@ -101,6 +105,7 @@ class Node:
     items: Node | None
     least_items: int | None
     least_props: int | None
+    limited: bool  # there is a least or most, of items or properties
     list_keys: tuple[str, ...]
     list_type: str
     lists_below: bool  # a set or map list is here or below
@@ -128,6 +133,14 @@ class Node:
             yield self.items
         if self.additional is not None:
             yield self.additional
+
+
+def _alternatives(openapi: Mapping[str, Any]) -> list[str]:
+    """Return the types of a `oneOf` that lists types and nothing else, as quantities have it."""
+    choices = openapi.get("oneOf") or ()
+    if all(choice.keys() == {"type"} for choice in choices):
+        return [choice["type"] for choice in choices]
+    return []
 
 
 class Builder:
@@ -192,6 +205,8 @@ class Builder:
         node.least_items, node.most_items = get("minItems"), get("maxItems")
         node.least_props, node.most_props = get("minProperties"), get("maxProperties")
         node.unique = bool(get("uniqueItems"))
+        limits = (node.least_items, node.most_items, node.least_props, node.most_props)
+        node.limited = node.unique or any(limit is not None for limit in limits)
         node.enum = get("enum") or None
         strings = node.enum is not None and all(isinstance(value, str) for value in node.enum)
         node.enum_set = frozenset(node.enum or ()) if strings else None
@@ -221,6 +236,9 @@ class Builder:
         if node.int_or_string:
             classes: frozenset[type] = frozenset({int, str})
             node.type_names = "integer,string"
+        elif name is None and self._ranges and (names := _alternatives(openapi)):
+            classes = frozenset(cls for each in names for cls in _CLASSES[each])
+            node.type_names = ",".join(names)
         elif name is None:
             classes = _EVERY
             node.type_names = ""
@@ -260,9 +278,16 @@ class Builder:
             maximum = maximum or Bound(2**31 - 1, False)
         if minimum is maximum is multiple is None:
             return None
-        return Number(minimum, maximum, multiple)
+        low, high = -_UNBOUNDED, _UNBOUNDED
+        if minimum is not None:  # the server cuts a bound's fraction off before it compares
+            low = int(minimum.limit) + minimum.exclusive
+        if maximum is not None:
+            high = int(maximum.limit) - maximum.exclusive
+        return Number(minimum, maximum, multiple, low, high if multiple is None else low - 1)
 
     def _logic(self, openapi: Mapping[str, Any], path: str) -> Logic | None:
+        if self._ranges and _alternatives(openapi):
+            return None
         all_of, any_of, one_of = (
             tuple(
                 self.node(child, f"{path}.{key}[{index}]")

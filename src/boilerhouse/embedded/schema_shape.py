@@ -38,7 +38,7 @@ def _lists(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
                 _lists(child, item, where, causes)
     elif value.__class__ is list:
         if node.list_type == "set":
-            _repeats(value, value, path, causes)
+            _repeats(value, path, causes)
         elif node.list_type == "map":
             _map_list(node, value, path, causes)
         if node.items is not None and node.items.lists_below:
@@ -52,21 +52,26 @@ def _map_list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> N
             message = "must be an object for an array of list-type map"
             causes.append(invalid_value(f"{path}[{index}]", item, message))
             return
-    keys = [
-        {name: item[name] for name in node.list_keys if name in item} if item else {}
-        for item in value
-    ]
-    _repeats(keys, keys, path, causes)
+    if len(value) < 2:
+        return
+    names = node.list_keys
+    if len(names) == 1:  # most are; a set tells the common case apart without any encoding
+        key = names[0]
+        scalars = {_hashable(item.get(key)) if item else None for item in value}
+        if len(scalars) == len(value):
+            return
+    keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
+    _repeats(keys, path, causes)
 
 
-def _repeats(values: list[Any], shown: list[Any], path: str, causes: list[Cause]) -> None:
+def _repeats(values: list[Any], path: str, causes: list[Cause]) -> None:
     """Report the second appearance of each repeated value, and no further ones."""
     seen: dict[Any, int] = {}
     for index, value in enumerate(values):
         key = _hashable(value)
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
-            causes.append(duplicate(f"{path}[{index}]", shown[index]))
+            causes.append(duplicate(f"{path}[{index}]", value))
 
 
 def _hashable(value: Any) -> Any:

@@ -164,7 +164,9 @@ def _text(text: Text, value: str, path: Path, flaws: list[Flaw]) -> None:
 
 
 def _number(number: Number, value: float, path: Path, flaws: list[Flaw]) -> None:
-    whole = value.__class__ is int
+    whole = isinstance(value, int)
+    if whole and number.low <= value <= number.high:
+        return
     if number.multiple is not None and not _is_multiple(value, number.multiple):
         message = f"{_shown(path)}should be a multiple of {number.multiple}"
         flaws.append(Flaw(path, invalid_value("", value, message)))
@@ -193,13 +195,25 @@ def _is_multiple(value: float, factor: float) -> bool:
     return quotient.is_integer() and abs(quotient) <= _JSON_INTEGER
 
 
-def _object(node: Node, value: dict[str, Any], path: Path, flaws: list[Flaw]) -> None:
+def _size(
+    least: int | None,
+    most: int | None,
+    what: str,
+    value: dict[str, Any] | list[Any],
+    path: Path,
+    flaws: list[Flaw],
+) -> None:
     count = len(value)
-    if node.least_props is not None and count < node.least_props:
-        message = f"{_shown(path)}should have at least {node.least_props} properties"
+    if least is not None and count < least:
+        message = f"{_shown(path)}should have at least {least} {what}"
         flaws.append(Flaw(path, invalid_value("", count, message)))
-    if node.most_props is not None and count > node.most_props:
-        flaws.append(Flaw(path, too_many("", count, node.most_props)))
+    if most is not None and count > most:
+        flaws.append(Flaw(path, too_many("", count, most)))
+
+
+def _object(node: Node, value: dict[str, Any], path: Path, flaws: list[Flaw]) -> None:
+    if node.limited:
+        _size(node.least_props, node.most_props, "properties", value, path, flaws)
     props, extra = node.props, node.additional
     for key, item in value.items():
         child = props.get(key)
@@ -212,16 +226,14 @@ def _object(node: Node, value: dict[str, Any], path: Path, flaws: list[Flaw]) ->
                 continue
         if not (child.plain and item.__class__ in child.accepts):
             _value(child, item, (path, key), flaws)
-    flaws += [Flaw((path, name), required("")) for name in node.required if name not in value]
+    for name in node.required:
+        if name not in value:
+            flaws += (Flaw((path, name), required("")),)
 
 
 def _array(node: Node, value: list[Any], path: Path, flaws: list[Flaw]) -> None:
-    count = len(value)
-    if node.least_items is not None and count < node.least_items:
-        message = f"{_shown(path)}should have at least {node.least_items} items"
-        flaws.append(Flaw(path, invalid_value("", count, message)))
-    if node.most_items is not None and count > node.most_items:
-        flaws.append(Flaw(path, too_many("", count, node.most_items)))
+    if node.limited:
+        _size(node.least_items, node.most_items, "items", value, path, flaws)
     if node.unique and any(_same(a, b) for i, a in enumerate(value) for b in value[:i]):
         flaws.append(Flaw(path, invalid_value("", "", f"{_shown(path)}shouldn't have duplicates")))
     items = node.items
