@@ -78,9 +78,8 @@ def to_yaml(document: object) -> str:
     )
 
 
-# Kubernetes reads YAML 1.1, in which these plain words are booleans; PyYAML knows it of all but
-# the single letters.
-_LETTERS_OF_TRUTH = re.compile(r"[yYnN]")
+# Texts that Kubernetes' reader of YAML takes for booleans or numbers, and PyYAML does not always.
+_LIKE_A_VALUE = re.compile(r"[yYnN]|[-+.]?[0-9].*", re.DOTALL)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -88,7 +87,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        quoted = "'" if _LETTERS_OF_TRUTH.fullmatch(text) else None
+        quoted = "'" if _LIKE_A_VALUE.fullmatch(text) else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=quoted)
 
 

@@ -110,14 +110,11 @@ def _object(kind: inspect.StructType) -> Schema:
 
 def _property(field: inspect.Field) -> Schema:
     schema = _node(field.type)
-    default = field.default
-    if isinstance(default, msgspec.Struct):
-        # Empty, so that the fields' own defaults fill it in.
-        return {**schema, "default": {}}
     # What is absent already means zero, empty or false: no need to write that into every object.
-    if default is msgspec.NODEFAULT or not default:
+    if field.default is msgspec.NODEFAULT or not field.default:
         return schema
-    return {**schema, "default": msgspec.to_builtins(default)}
+    # A Struct becomes {}, which the defaults of its own fields then fill in.
+    return {**schema, "default": msgspec.to_builtins(field.default)}
 
 
 def _given(**keywords: object) -> Schema:
