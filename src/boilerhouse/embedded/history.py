@@ -80,19 +80,23 @@ class History:
                 subscription.close()
 
     def _logs_of(self, key: Key) -> list[_Log]:
-        names = {(key.resource, ""), (key.resource, key.namespace)}
-        return [self._logs.setdefault(name, _Log()) for name in names]
+        return [self._logs.setdefault(name, _Log()) for name in _log_names(key)]
 
     def _evict(self) -> list[int]:
         change = self._ring.popleft()
         self.oldest = change.revision
-        for name in {(change.key.resource, ""), (change.key.resource, change.key.namespace)}:
+        for name in _log_names(change.key):
             log = self._logs[name]
             log.drop()
             if not log.changes and not log.subscriptions:
                 del self._logs[name]
         past = [] if change.previous is None else [change.previous.revision]
         return [*past, change.revision] if change.type == "DELETED" else past
+
+
+def _log_names(key: Key) -> set[tuple[str, str]]:
+    """Return the logs a change goes into: everything, its resource, and that in its namespace."""
+    return {("", ""), (key.resource, ""), (key.resource, key.namespace)}
 
 
 class _Log:

@@ -105,6 +105,11 @@ class Store:
         """A watch may start from this revision or a newer one."""
         return self._history.oldest
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether the head is ahead of what is on disk; `await submit()` waits for the disk."""
+        return bool(self._pending)
+
     def get(self, key: Key) -> Stored | None:
         return self._committed.get(key)
 
@@ -144,6 +149,7 @@ class Store:
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
         """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
 
+        The resource "" means every resource.
         `since` may lie in the future; changes up to it are then left out.
         """
         return self._history.watch(resource, since, namespace)
