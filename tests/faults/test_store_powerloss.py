@@ -1,0 +1,77 @@
+"""Power loss: whatever the store promised is still true on a disk that forgets unsynced writes."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.embedded.store import Store, StoreFailed
+from tests.faults.ledger import Ledger
+from tests.faults.powerloss.promises import lose_power, unfaithful
+from tests.faults.powerloss.recorder import Recording, build, record
+from tests.faults.powerloss.store_program import MISTAKES
+from tests.faults.workload import HISTORY
+
+PROGRAM = "tests.faults.powerloss.store_program"
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("recorder"))
+
+
+def run(recorder: Path, tmp_path: Path, seed: int, *mistake: str) -> Recording:
+    root = tmp_path / "disk"
+    root.mkdir()
+    command = [sys.executable, "-m", PROGRAM, str(root / "data"), str(seed), *mistake]
+    return record(recorder, root, tmp_path / "log", command)
+
+
+async def broken(disk: Path, marks: list[str]) -> list[str]:
+    """Open the store that is left and hold it against what the workload was told until then."""
+    ledger = Ledger()
+    for text in marks:
+        ledger.hear(json.loads(text))
+    try:
+        store = await Store.open(disk / "data", history=HISTORY)
+    except StoreFailed as error:
+        return [f"does not open: {error}"]
+    problems = await ledger.check(store)
+    await store.close()
+    return problems
+
+
+@pytest.mark.parametrize(
+    ("seed", "moments"),
+    [
+        pytest.param(1, 120),
+        *(
+            pytest.param(seed, 2000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])
+            for seed in range(2, 6)
+        ),
+    ],
+)
+@pytest.mark.slow
+async def test_what_was_acknowledged_or_seen_survives_a_power_loss_at_any_moment(
+    recorder: Path, tmp_path: Path, seed: int, moments: int
+) -> None:
+    """From the birth of the store on, with checkpoints: promises hold after each simulated loss."""
+    recording = run(recorder, tmp_path, seed)
+    assert unfaithful(recording, tmp_path / "disk") == []
+    kinds = [entry.kind for entry in recording.records]
+    assert kinds.count("S") > 50, "the run synced too rarely to be worth a test"
+    assert await lose_power(recording, broken, tmp_path, random.Random(seed), moments) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_a_store_that_syncs_or_commits_wrongly_is_found_out(
+    recorder: Path, tmp_path: Path, mistake: str
+) -> None:
+    """Pinned mutants: each of these mistakes breaks a promise that this machinery reports."""
+    recording = run(recorder, tmp_path, 1, mistake)
+    assert await lose_power(recording, broken, tmp_path, random.Random(1), 60) != []
