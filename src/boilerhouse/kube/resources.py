@@ -62,15 +62,19 @@ class Resource(Generic[T_co]):
         item: T_co = self.decoder.decode(body)
         return item
 
-    def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
-        """Build the (decoded) path. Parts that would lead elsewhere are refused."""
+    def path(self, namespace: str, name: str | None = None, subresource: str = "") -> str:
+        """Build the (decoded) path; no name (None) means all of them.
+
+        Parts that would lead elsewhere are refused, an empty name first of all: deleting the object
+        called "" would delete every one.
+        """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", segment(namespace)]
-        elif self.namespaced and name:
+        elif self.namespaced and name is not None:
             raise BadRequest(f"{self.kind} {name}: a namespace is needed", kind=self.plural)
         parts.append(self.plural)
-        if name:
+        if name is not None:
             parts.append(segment(name))
         if subresource:
             parts.append(subresource)

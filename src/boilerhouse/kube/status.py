@@ -1,7 +1,8 @@
 """Kubernetes `Status` errors as exceptions: one vocabulary for the client and the embedded server.
 
 The client turns a failed reply into one of these (`ApiError.parse`); the embedded API raises the
-same classes and renders them (`to_status`). The class is chosen by `reason`, never by the text.
+same classes and renders them (`to_status`). The class is chosen by `reason`, or by the code if the
+reason is unknown; never by the text.
 """
 
 from __future__ import annotations
@@ -126,17 +127,18 @@ class ApiError(Exception):
             status = msgspec.json.decode(body, type=_Status)
         except msgspec.MsgspecError:
             status = _Status()
-        reason = status.reason or _REASON_OF_CODE.get(code, "")
-        cls = _CLASS_OF_REASON.get(reason, ApiError)
+        by_code = _REASON_OF_CODE.get(status.code or code, "")
+        reason = status.reason or by_code
+        cls = _CLASS_OF_REASON.get(reason) or _CLASS_OF_REASON.get(by_code, ApiError)
         details = status.details or _Details()
-        seconds = details.retryAfterSeconds or (int(retry_after) if retry_after.isdigit() else 0)
+        seconds = details.retryAfterSeconds or (int(retry_after) if retry_after.isdecimal() else 0)
         return cls(
             status.message or body[:500].decode(errors="replace") or f"HTTP {code}",
             kind=details.kind,
             name=details.name,
             group=details.group,
             uid=details.uid,
-            causes=[Cause(c.reason, c.message, c.field) for c in details.causes],
+            causes=[Cause(c.reason, c.message, c.field) for c in details.causes or ()],
             retry_after=seconds,
             code=status.code or code,
             reason=reason or "Unknown",
@@ -233,7 +235,7 @@ class _Details(msgspec.Struct):
     group: str = ""
     kind: str = ""
     uid: str = ""
-    causes: list[_StatusCause] = []
+    causes: list[_StatusCause] | None = None
     retryAfterSeconds: int = 0  # noqa: N815 - the wire's name
 
 
