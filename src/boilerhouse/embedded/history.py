@@ -62,9 +62,16 @@ class History:
                 subscription.wake()
         return past
 
+    def changes(self, resource: str, since: int, namespace: str = "") -> list[Change]:
+        """Return what was changed after `since`, oldest first. Raises `Expired`."""
+        self._check_retained(since)
+        log = self._logs.get((resource, namespace))
+        if log is None:
+            return []
+        return [log.changes[position] for position in range(log.after(since), log.end)]
+
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
-        if since < self.oldest:
-            raise Expired(f"too old resource version: {since} ({self.oldest})")
+        self._check_retained(since)
         log = self._logs.get((resource, namespace))
         if log is None:
             log = self._logs[resource, namespace] = _Log()
@@ -72,6 +79,10 @@ class History:
         subscription = Subscription(self, log, since)
         log.subscriptions.add(subscription)
         return subscription
+
+    def _check_retained(self, since: int) -> None:
+        if since < self.oldest:
+            raise Expired(f"too old resource version: {since} ({self.oldest})")
 
     def close(self) -> None:
         """End every subscription."""

@@ -1,4 +1,4 @@
-"""Objects of every resource in memory, found by key and listed in (namespace, name) order.
+"""Objects of every resource in memory, found by key and listed in the order of their paths.
 
 The store keeps two: the committed objects that readers see, and the head that writes are decided
 on.
@@ -13,23 +13,31 @@ from boilerhouse.embedded.change import Key, Stored
 _Name = tuple[str, str]
 
 
+def place(key: Key) -> _Name:
+    """Return what objects of a resource are ordered by: `namespace/name`, as a real server's keys.
+
+    Not plain (namespace, name): "a-b/x" comes before "a/x", since "-" comes before "/".
+    """
+    return (f"{key.namespace}/", key.name)
+
+
 class Index:
     def __init__(self) -> None:
         self._tables: dict[str, _Table] = {}
 
     def get(self, key: Key) -> Stored | None:
         table = self._tables.get(key.resource)
-        return None if table is None else table.objects.get((key.namespace, key.name))
+        return None if table is None else table.objects.get(place(key))
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
         table = self._tables.get(key.resource)
         if table is None:
             table = self._tables[key.resource] = _Table()
-        table.set((key.namespace, key.name), stored)
+        table.set(place(key), stored)
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
-        """List a resource in (namespace, name) order; "" means every namespace."""
+        """List a resource in the order of `place`; "" means every namespace."""
         table = self._tables.get(resource)
         return [] if table is None else table.scan(namespace)
 
@@ -52,8 +60,8 @@ class _Table:
     def scan(self, namespace: str) -> list[Stored]:
         names = self.order
         if namespace:
-            # "\0" cannot be in a name, so (namespace + "\0", "") is the first pair behind it.
-            start = bisect_left(names, (namespace, ""))
-            names = names[start : bisect_left(names, (namespace + "\0", ""), start)]
+            # "0" is the character behind "/", so that pair is the first behind the namespace.
+            start = bisect_left(names, (f"{namespace}/", ""))
+            names = names[start : bisect_left(names, (f"{namespace}0", ""), start)]
         objects = self.objects
         return [objects[name] for name in names]

@@ -31,7 +31,7 @@ from boilerhouse.embedded.database import (
 from boilerhouse.embedded.datalock import DataLock, StoreLocked
 from boilerhouse.embedded.durable import sync_directory
 from boilerhouse.embedded.history import Expired, History, Overrun, Subscription
-from boilerhouse.embedded.index import Index
+from boilerhouse.embedded.index import Index, place
 from boilerhouse.embedded.journal import Journal, Transaction, Trim
 
 __all__ = [
@@ -114,8 +114,24 @@ class Store:
         return self._committed.get(key)
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
-        """List the committed objects by (namespace, name); "" means every namespace."""
+        """List the committed objects in the order of `place`; "" means every namespace."""
         return self._committed.scan(resource, namespace)
+
+    def scan_at(self, resource: str, revision: int, namespace: str = "") -> list[Stored]:
+        """List the objects as they were at a retained revision. Raises `Expired`.
+
+        Costs as much as was changed since, so that the pages of a list can show one moment.
+        """
+        changes = self._history.changes(resource, revision, namespace)
+        if not changes:
+            return self.scan(resource, namespace)
+        state: dict[Key, Stored] = {stored.key: stored for stored in self.scan(resource, namespace)}
+        for change in reversed(changes):
+            if change.previous is None:
+                state.pop(change.key, None)
+            else:
+                state[change.key] = change.previous
+        return [state[key] for key in sorted(state, key=place)]
 
     def head(self, key: Key) -> Stored | None:
         """Return the newest state, writes included that are not on disk yet."""

@@ -132,16 +132,30 @@ async def test_concurrent_writers_get_distinct_revisions_in_submit_order(store: 
     assert store.revision == 701
 
 
-async def test_a_scan_is_sorted_by_namespace_and_name(store: Store) -> None:
-    """Order does not depend on the order of creation; a namespace is not a prefix."""
+async def test_a_scan_of_the_past_undoes_what_came_after(store: Store) -> None:
+    """Additions, changes and removals after a retained revision do not show in its list."""
+    for name in ("a", "b"):
+        await store.submit(Put(pod(name, "x"), body(name)))
+    then = store.revision
+    before = store.scan("pods", "x")
+    await store.submit(Put(pod("a", "x"), body("a2")))
+    await store.submit(Remove(pod("b", "x"), body("b")))
+    await store.submit(Put(pod("c", "x"), body("c")))
+    await store.submit(Put(pod("b", "x"), body("b3")))
+    assert store.scan_at("pods", then, "x") == before
+    assert store.scan_at("pods", store.revision, "x") == store.scan("pods", "x")
+
+
+async def test_a_scan_is_sorted_by_path(store: Store) -> None:
+    """Objects come in the order of `namespace/name`; a namespace is not a prefix of another."""
     for key in (pod("b", "x-y"), pod("a", "x"), pod("c", "x"), pod("b", "x"), pod("z", "")):
         await store.submit(Put(key, body(key.name)))
     assert [s.key[1:] for s in store.scan("pods")] == [
         ("", "z"),
+        ("x-y", "b"),
         ("x", "a"),
         ("x", "b"),
         ("x", "c"),
-        ("x-y", "b"),
     ]
     assert [s.key.name for s in store.scan("pods", "x")] == ["a", "b", "c"]
     assert [s.key.name for s in store.scan_head("pods", "x-y")] == ["b"]
