@@ -24,11 +24,11 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("recorder"))
 
 
-def run(recorder: Path, tmp_path: Path, seed: int, *mistake: str) -> Recording:
+def run(recorder: Path, tmp_path: Path, seed: int, *mistake: str, fail_every: int = 0) -> Recording:
     root = tmp_path / "disk"
     root.mkdir()
     command = [sys.executable, "-m", PROGRAM, str(root / "data"), str(seed), *mistake]
-    return record(recorder, root, tmp_path / "log", command)
+    return record(recorder, root, tmp_path / "log", command, fail_every=fail_every)
 
 
 async def broken(disk: Path, marks: list[str]) -> list[str]:
@@ -75,3 +75,15 @@ async def test_a_store_that_syncs_or_commits_wrongly_is_found_out(
     """Pinned mutants: each of these mistakes breaks a promise that this machinery reports."""
     recording = run(recorder, tmp_path, 1, mistake)
     assert await lose_power(recording, broken, tmp_path, random.Random(1), 60) != []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fail_every", [7, 10])
+async def test_failing_syncs_break_no_promise(
+    recorder: Path, tmp_path: Path, fail_every: int
+) -> None:
+    """On a disk whose fsync fails now and then, what was acknowledged survives a power loss too."""
+    recording = run(recorder, tmp_path, 3, fail_every=fail_every)
+    kinds = [entry.kind for entry in recording.records]
+    assert kinds.count("F") > 5
+    assert await lose_power(recording, broken, tmp_path, random.Random(3), 120) == []

@@ -84,6 +84,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
     """Create or check the database and connect to it. Raises `StoreFailed` with the file's name."""
     path = database_file(directory)
     try:
+        _clear_away(_newborn(path))
         if not path.exists():
             _create(path)
         db = connect(path)
@@ -139,23 +140,26 @@ def _create(path: Path) -> None:
             f"{path} is missing but {wal_file(path).name} is there: restore the file from a backup,"
             " or move the rest of the data directory away to start empty"
         )
-    newborn = path.with_name(path.name + ".new")
-    for leftover in path.parent.glob(newborn.name + "*"):
-        leftover.unlink()  # of a birth that a crash interrupted: nothing was ever stored in it
+    newborn = _newborn(path)
     os.close(os.open(newborn, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = connect(newborn)
     try:
-        db.execute("PRAGMA journal_mode=WAL")
+        # Without a write-ahead log yet: the commit puts everything into the one file, and syncs it.
         db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
     finally:
-        db.close()  # moves the log into the file and removes it
-    fd = os.open(newborn, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        db.close()
     newborn.rename(path)
     sync_directory(path.parent)
+
+
+def _newborn(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
+
+
+def _clear_away(newborn: Path) -> None:
+    """Remove what a crash left of an unfinished birth: nothing was ever stored in it."""
+    for leftover in newborn.parent.glob(newborn.name + "*"):
+        leftover.unlink()
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:

@@ -44,8 +44,11 @@ class _Truncate:
 
 @dataclass(slots=True)
 class _File:
+    """`doomed` of the unsafe changes met a failed sync: no later sync makes them safe."""
+
     safe: bytearray = field(default_factory=bytearray)
     unsafe: list[_Write | _Truncate] = field(default_factory=list)
+    doomed: int = 0
 
 
 @dataclass(slots=True)
@@ -108,6 +111,9 @@ class Disk:
                 self._file(record).unsafe.append(_Truncate(record.number))
             case "S":
                 self._sync(self._numbers[record.inode])
+            case "F":
+                # The kernel reports a failed write-back once and then calls the pages clean.
+                self._file(record).doomed = len(self._file(record).unsafe)
             case "R":
                 number = self._find(record.path)
                 self._name(record.path, None)
@@ -160,9 +166,10 @@ class Disk:
     def _sync(self, number: int) -> None:
         if number in self._files:
             file = self._files[number]
-            for change in file.unsafe:
+            for change in file.unsafe[file.doomed :]:
                 _change(file.safe, change)
             file.unsafe.clear()
+            file.doomed = 0
         else:
             directory = self._directories[number]
             directory.safe = dict(directory.now)

@@ -3,7 +3,8 @@
  * Loaded with LD_PRELOAD. POWERLOSS_ROOT names the directory (absolute, without links), POWERLOSS_LOG
  * the file to append to. Each call is carried out and logged under one lock, across threads and
  * processes, so the log is a total order. Syncs are logged and not carried out: what they promise is
- * judged by the replay (disk.py), and the recording is fast.
+ * judged by the replay (disk.py), and the recording is fast. With POWERLOSS_FAIL_EVERY=n every n-th
+ * sync of a file fails with EIO, once the program has made its first mark.
  *
  * A record is: kind (1 byte), inode (8), number (8), lengths of path, second path and data (4 each),
  * then those three. Little-endian, as the machine writes it; disk.py reads it on the same machine.
@@ -30,6 +31,7 @@ static int log_fd = -1;
 static pid_t log_owner;
 static const char *root;
 static size_t root_length;
+static unsigned long fail_every, syncs, marked;
 
 static void die(const char *what) {
     dprintf(2, "powerloss recorder: %s: %s\n", what, strerror(errno));
@@ -44,6 +46,8 @@ static void lock(void) {
         const char *path = getenv("POWERLOSS_LOG");
         if (!root || !path) die("POWERLOSS_ROOT and POWERLOSS_LOG must be set");
         root_length = strlen(root);
+        const char *every = getenv("POWERLOSS_FAIL_EVERY");
+        fail_every = every ? strtoul(every, NULL, 10) : 0;
         log_fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         if (log_fd < 0) die(path);
         log_owner = getpid();
@@ -256,8 +260,12 @@ static int sync_recorded(int fd) {
     struct stat info;
     int result = 0;
     lock();
-    if (descriptor_inside(fd, &info)) put('S', info.st_ino, 0, "", "", "", 0);
-    else result = syscall(SYS_fsync, fd);
+    if (!descriptor_inside(fd, &info)) result = syscall(SYS_fsync, fd);
+    else if (S_ISREG(info.st_mode) && fail_every && marked && ++syncs % fail_every == 0) {
+        put('F', info.st_ino, 0, "", "", "", 0);
+        errno = EIO;
+        result = -1;
+    } else put('S', info.st_ino, 0, "", "", "", 0);
     unlock();
     return result;
 }
@@ -313,6 +321,7 @@ int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode);
 /* Called by the program under test: from here on it has promised what `text` says. */
 void powerloss_mark(const char *text) {
     lock();
+    marked = 1;
     put('M', 0, 0, "", "", text, strlen(text));
     unlock();
 }

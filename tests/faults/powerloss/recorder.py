@@ -24,8 +24,8 @@ _HEAD = struct.Struct("<cQQIII")
 
 
 class Record(NamedTuple):
-    """One thing that happened: C create, D mkdir, W write, T truncate, S sync, R rename, L link,
-    U unlink or rmdir, M mark."""
+    """One thing that happened: C create, D mkdir, W write, T truncate, S sync, F failed sync,
+    R rename, L link, U unlink or rmdir, M mark."""
 
     kind: str
     inode: int
@@ -54,9 +54,18 @@ def build(directory: Path) -> Path:
 
 
 def record(
-    library: Path, root: Path, log: Path, command: Sequence[str], timeout: float = 60
+    library: Path,
+    root: Path,
+    log: Path,
+    command: Sequence[str],
+    *,
+    fail_every: int = 0,
+    timeout: float = 60,
 ) -> Recording:
-    """Run a command and return what it did under `root`, which must be empty."""
+    """Run a command and return what it did under `root`, which must be empty.
+
+    With `fail_every`, after the first mark each so-many-th sync of a file fails: a dying disk.
+    """
     root = root.resolve()
     assert not any(root.iterdir()), f"{root} must be empty before the recording"
     environment = {
@@ -64,6 +73,7 @@ def record(
         "LD_PRELOAD": str(library),
         "POWERLOSS_ROOT": str(root),
         "POWERLOSS_LOG": str(log),
+        "POWERLOSS_FAIL_EVERY": str(fail_every),
     }
     subprocess.run(command, env=environment, check=True, timeout=timeout)
     return Recording(root.stat().st_ino, list(records(log, root)))

@@ -13,7 +13,7 @@ from tests.faults.powerloss.promises import unfaithful
 from tests.faults.powerloss.recorder import Recording, build, record
 
 PRELUDE = """
-import os, sys
+import ctypes, os, sys
 os.chdir(sys.argv[1])
 def write(name, data, flags=os.O_CREAT | os.O_WRONLY):
     fd = os.open(name, flags, 0o600); os.write(fd, data); return fd
@@ -36,10 +36,12 @@ class Bench:
         self.root = directory / "disk"
         self.root.mkdir()
 
-    def run(self, program: str) -> Recording:
+    def run(self, program: str, fail_every: int = 0) -> Recording:
         command = [sys.executable, "-c", PRELUDE + program, str(self.root)]
-        recording = record(self._recorder, self.root, self._directory / "log", command)
-        assert unfaithful(recording, self.root) == []
+        log = self._directory / "log"
+        recording = record(self._recorder, self.root, log, command, fail_every=fail_every)
+        if not fail_every:  # what such a sync takes away is still in the page cache
+            assert unfaithful(recording, self.root) == []
         return recording
 
     def left(self, program: str, loss: Loss = Loss.EVERYTHING, seed: int = 0) -> dict[str, bytes]:
@@ -135,3 +137,19 @@ def test_some_losses_tear_a_write_at_sectors(bench: Bench) -> None:
     assert len(set(contents)) > 10
     sectors = {content[at : at + 512] for content in contents for at in range(0, 4096, 512)}
     assert sectors == {b"-" * 512, b"+" * 512}
+
+
+def test_a_failed_sync_is_not_made_good_by_the_next_one(bench: Bench) -> None:
+    """What a failed sync covered stays unsafe until it is written again."""
+    program = """
+fd = write('a', b'one'); os.fsync(fd); sync('.')
+ctypes.CDLL(None).powerloss_mark(b'from here on')
+os.pwrite(fd, b'two', 0); os.fsync(fd)
+os.pwrite(fd, b'six', 0)
+try: os.fsync(fd)
+except OSError: pass
+os.pwrite(fd, b'!', 3)
+os.fsync(fd)
+"""
+    recording = bench.run(program, fail_every=2)
+    assert after(recording, Loss.EVERYTHING).files() == {"a": b"two!"}
