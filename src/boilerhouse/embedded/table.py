@@ -90,7 +90,7 @@ def _cell(column: Column) -> Cell:
     if column.cell is not None:
         return column.cell
     path = compile_path(column.path)
-    convert = _CONVERTERS.get(column.type, _text)
+    convert: Callable[[Any, datetime], Any] = _CONVERTERS.get(column.type, _text)
 
     def cell(body: Body, now: datetime) -> Any:
         value = path.first(body)

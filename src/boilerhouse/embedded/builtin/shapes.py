@@ -1,0 +1,258 @@
+"""What a built-in object looks like after a real server has decoded it and written it down again.
+
+body as sent ─► Shape.settle() ─► body as stored, before defaulting
+
+A real server decodes built-in kinds into Go structs and encodes those. On the way empty values
+vanish or appear, field by field (`empties` in trees.json says which): `labels: {}` and
+`hostNetwork: false` vanish, `replicas: 0` stays, `resources` appears as `{}`; quantities and times
+take their canonical spelling. Clients compare what they read with what they wrote, so this matters.
+
+The walk stops at a value of the wrong type, as decoding does: everything after it, defaulting code
+for one, may rely on types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
+from boilerhouse.embedded.quantity import BadQuantity, spelled, spelled_resource
+
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
+_MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "number": 0}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "boolean": (bool,),
+    "number": (int, float),
+}
+
+
+class Unlike(Exception):
+    """A value is not what its field takes. The path is put together on the way out."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path: list[str] = []
+
+    def within(self, step: str) -> Unlike:
+        self.path.insert(0, step)
+        return self
+
+    def __str__(self) -> str:
+        return f"{''.join(self.path).removeprefix('.')}: {self.problem}"
+
+
+def _unlike(value: Any, wanted: str) -> Unlike:
+    names = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
+    return Unlike(f"json: cannot unmarshal {names.get(type(value), 'number')} into {wanted}")
+
+
+# Takes a value that is not null, returns what it becomes; raises Unlike.
+Settle = Callable[[Any], Any]
+
+
+class Shape:
+    """The fields of one definition."""
+
+    __slots__ = ("_always", "_drops", "_fields")
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Settle] = {}
+        # Fields whose empty value vanishes.
+        self._drops: frozenset[str] = frozenset()
+        # Fields that appear when nobody sent them, with how to make their empty value.
+        self._always: dict[str, Callable[[], Any]] = {}
+
+    def fill(
+        self,
+        fields: dict[str, Settle],
+        drops: frozenset[str],
+        always: dict[str, Callable[[], Any]],
+    ) -> None:
+        self._fields, self._drops, self._always = fields, drops, always
+
+    def settle(self, value: Any) -> Any:
+        """Settle an object in place, and return it."""
+        if value.__class__ is not dict:
+            raise _unlike(value, "an object")
+        fields, drops = self._fields, self._drops
+        gone: list[str] = []
+        for key, item in value.items():
+            settle = fields.get(key)
+            if settle is None:
+                continue
+            if item is None:
+                gone.append(key)
+                continue
+            try:
+                settled = settle(item)
+            except Unlike as problem:
+                raise problem.within(f".{key}") from None
+            if not settled and key in drops:
+                gone.append(key)
+            elif settled is not item:
+                value[key] = settled
+        for key in gone:
+            del value[key]
+        for key, empty in self._always.items():
+            if key not in value:
+                value[key] = empty()
+        return value
+
+
+class Shapes:
+    """Compiles definitions into shapes; each once, so that they may refer to themselves."""
+
+    def __init__(
+        self, definitions: Mapping[str, Any], empties: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self._definitions = definitions
+        self._empties = empties
+        self._made: dict[str, Shape] = {}
+
+    def of(self, name: str) -> Shape:
+        shape = self._made.get(name)
+        if shape is None:
+            shape = self._made[name] = Shape()
+            properties = self._definitions[name].get("properties", {})
+            rules = self._empties.get(name, {})
+            fields = {key: self._field(child) for key, child in properties.items()}
+            shape.fill(
+                fields,
+                frozenset(key for key in fields if key not in rules),
+                {
+                    key: self._empty(properties[key], rule)
+                    for key, rule in rules.items()
+                    if rule != "keep"
+                },
+            )
+        return shape
+
+    def _field(self, tree: Mapping[str, Any]) -> Settle:
+        name = _referred(tree)
+        if name in _LEAVES:
+            return _LEAVES[name]
+        if name:
+            target = self._definitions[name]
+            return self.of(name).settle if "properties" in target else _as_is
+        match tree.get("type"):
+            case "array":
+                return _list_of(self._field(tree["items"]))
+            case "object":
+                inner = tree.get("additionalProperties")
+                if not isinstance(inner, Mapping):
+                    return _as_is
+                if _referred(inner) == _QUANTITY:
+                    return _resources
+                return _map_of(self._field(inner), _ZEROS.get(inner.get("type", "")))
+            case str() as kind if kind in _TYPES:
+                return _scalar(kind, _TYPES[kind])
+        return _as_is
+
+    def _empty(self, tree: Mapping[str, Any], rule: str) -> Callable[[], Any]:
+        name = _referred(tree)
+        if rule == "null":
+            return lambda: None
+        if name == _QUANTITY:
+            return lambda: "0"
+        if name == _INT_OR_STRING:
+            return lambda: 0
+        if name:
+            shape = self.of(name)
+            return lambda: shape.settle({})
+        zero = _ZEROS[tree["type"]]
+        return lambda: zero
+
+
+def _referred(tree: Mapping[str, Any]) -> str:
+    return str(tree.get("$ref", "")).rpartition("/")[2]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _scalar(kind: str, types: tuple[type, ...]) -> Settle:
+    def settle(value: Any) -> Any:
+        if value.__class__ not in types:
+            raise _unlike(value, kind)
+        return value
+
+    return settle
+
+
+def _list_of(element: Settle) -> Settle:
+    def settle(value: Any) -> Any:
+        if value.__class__ is not list:
+            raise _unlike(value, "an array")
+        for index, item in enumerate(value):
+            try:
+                value[index] = element(item)
+            except Unlike as problem:
+                raise problem.within(f"[{index}]") from None
+        return value
+
+    return settle
+
+
+def _map_of(element: Settle, zero: Any) -> Settle:
+    def settle(value: Any) -> Any:
+        if value.__class__ is not dict:
+            raise _unlike(value, "an object")
+        for key, item in value.items():
+            try:
+                value[key] = zero if item is None else element(item)
+            except Unlike as problem:
+                raise problem.within(f"[{key}]") from None
+        return value
+
+    return settle
+
+
+def _quantity(value: Any, spell: Callable[[str | float], str] = spelled) -> str:
+    if value.__class__ not in (str, int, float):
+        raise _unlike(value, "a quantity")
+    try:
+        return spell(value)
+    except BadQuantity as problem:
+        raise Unlike(str(problem)) from None
+
+
+def _resource(value: Any) -> str:
+    return _quantity(value, spelled_resource)
+
+
+_resources = _map_of(_resource, "0")
+
+
+def _time(write: Callable[[datetime], str]) -> Settle:
+    def settle(value: Any) -> str:
+        if value.__class__ is not str:
+            raise _unlike(value, "a time")
+        try:
+            return write(parse_time(value))
+        except ValueError as problem:
+            raise Unlike(str(problem)) from None
+
+    return settle
+
+
+def _int_or_string(value: Any) -> Any:
+    if value.__class__ not in (int, str):
+        raise _unlike(value, "an integer or string")
+    return value
+
+
+_LEAVES: dict[str, Settle] = {
+    _QUANTITY: _quantity,
+    _TIME: _time(rfc3339),
+    _MICRO_TIME: _time(rfc3339_micro),
+    _INT_OR_STRING: _int_or_string,
+}

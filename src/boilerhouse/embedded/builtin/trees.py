@@ -1,0 +1,96 @@
+"""The built-in kinds' definitions, ready for use: schemas, merge tables, shapes.
+
+trees.json (facts) + honoured.py (what is refused) ─► Trees ─► schema(), merging(), shape()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from boilerhouse.embedded.builtin.honoured import ONLY, REFUSED
+from boilerhouse.embedded.builtin.shapes import Shape, Shapes
+from boilerhouse.embedded.schema import Builder, Schema
+from boilerhouse.embedded.schema_node import REFUSED_KEY
+from boilerhouse.embedded.strategic import Merging
+
+_MACHINERY: Final = "io.k8s.apimachinery.pkg."
+# Written by the document as alternatives; a shape has made them one thing before a schema looks.
+_VALUES: Final[dict[str, dict[str, Any]]] = {
+    _MACHINERY + "api.resource.Quantity": {"type": "string"},
+    _MACHINERY + "util.intstr.IntOrString": {
+        "format": "int-or-string",
+        "x-kubernetes-int-or-string": True,
+    },
+    _MACHINERY + "apis.meta.v1.Time": {"type": "string", "format": "date-time", "nullable": True},
+    _MACHINERY + "apis.meta.v1.MicroTime": {
+        "type": "string",
+        "format": "date-time",
+        "nullable": True,
+    },
+}
+# The document says required, the real server does not insist.
+_OPTIONAL: Final = {
+    "io.k8s.api.core.v1.LimitRangeSpec": "limits",
+    "io.k8s.api.discovery.v1.EndpointSlice": "endpoints",
+}
+
+
+class Trees:
+    """Definitions by name. Immutable once made."""
+
+    def __init__(self) -> None:
+        data = resources.files(__package__).joinpath("trees.json").read_bytes()
+        facts: dict[str, Any] = msgspec.json.decode(data)
+        self.version: str = facts["version"]
+        self.definitions: dict[str, Any] = facts["definitions"] | _VALUES
+        for name, fields in REFUSED.items():
+            for field, why in fields.items():
+                self._property(name, field)[REFUSED_KEY] = why
+        for name, only in ONLY.items():
+            for field, values in only.items():
+                self._property(name, field)["enum"] = values
+        for name, field in _OPTIONAL.items():
+            self.definitions[name]["required"].remove(field)
+        self._builder = Builder(self.definitions)
+        self._shapes = Shapes(self.definitions, facts["empties"])
+        self._merging: dict[str, Mapping[str, Merging]] = {}
+
+    def _property(self, name: str, field: str) -> dict[str, Any]:
+        # A table that names what does not exist is a mistake: KeyError at import.
+        found: dict[str, Any] = self.definitions[name]["properties"][field]
+        return found
+
+    def schema(self, name: str) -> Schema:
+        return Schema.compile(self.definitions[name], builder=self._builder)
+
+    def shape(self, name: str) -> Shape:
+        return self._shapes.of(name)
+
+    def merging(self, name: str) -> Mapping[str, Merging]:
+        """Return the strategic-merge table of a definition's fields."""
+        known = self._merging.get(name)
+        if known is None:
+            # A definition that contains itself (JSONSchemaProps) merges plainly below that point.
+            self._merging[name] = {}
+            fields = {
+                field: self._field(tree)
+                for field, tree in self.definitions[name].get("properties", {}).items()
+            }
+            known = self._merging[name] = {
+                field: rule for field, rule in fields.items() if rule.merges or rule.fields
+            }
+        return known
+
+    def _field(self, tree: Mapping[str, Any]) -> Merging:
+        below = tree.get("items", tree)
+        target = str(below.get("$ref", "")).rpartition("/")[2]
+        strategy = tree.get("x-kubernetes-patch-strategy", "").split(",")
+        return Merging(
+            merges="merge" in strategy,
+            key=tree.get("x-kubernetes-patch-merge-key", ""),
+            fields=self.merging(target) if target else {},
+        )
