@@ -1,0 +1,1 @@
+"""The node of the embedded world: runs Pods as sandboxed processes of this machine."""
