@@ -52,11 +52,12 @@ async def install(api: Api, *definitions: Body) -> None:
         assert answer.code in (201, 409), answer.body
     for definition in definitions:
         name = definition["metadata"]["name"]
-        path = f"/apis/{definition['spec']['group']}/v1/{definition['spec']['names']['plural']}"
+        spec = definition["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
 
         async def served(name: str = name, path: str = path) -> bool:
             crd = (await api.get("customresourcedefinitions", name)).ok()
-            conditions = crd.get("status", {}).get("conditions", [])
+            conditions = crd.get("status", {}).get("conditions") or []
             established = any(
                 c["type"] == "Established" and c["status"] == "True" for c in conditions
             )
