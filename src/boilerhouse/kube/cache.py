@@ -64,30 +64,32 @@ class Index(Generic[T]):
     """Objects by whatever a function says of them. Made by `Cache.index`."""
 
     def __init__(self, values: Callable[[T], Iterable[Hashable]]) -> None:
-        self._values = values
-        self._keys: dict[Hashable, dict[Key, T]] = {}
+        self.values_of = values
+        self._buckets: dict[Hashable, dict[Key, T]] = {}
+        self._values: dict[Key, tuple[Hashable, ...]] = {}
 
     def get(self, value: Hashable) -> list[T]:
         """Return the objects that have this value, in the order of their keys."""
-        return [item for _, item in sorted(self._keys.get(value, {}).items(), key=_by_key)]
+        return [item for _, item in sorted(self._buckets.get(value, {}).items(), key=_by_key)]
 
     def count(self, value: Hashable) -> int:
-        return len(self._keys.get(value, ()))
+        return len(self._buckets.get(value, ()))
 
     def values(self) -> list[Hashable]:
         """Return every value that some object has."""
-        return list(self._keys)
+        return list(self._buckets)
 
-    def change(self, change: Change[T]) -> None:
-        if change.old is not None:
-            for value in self._values(change.old):
-                bucket = self._keys.get(value, {})
-                bucket.pop(change.key, None)
-                if not bucket:
-                    self._keys.pop(value, None)
-        if change.new is not None:
-            for value in self._values(change.new):
-                self._keys.setdefault(value, {})[change.key] = change.new
+    def put(self, key: Key, item: T | None, values: tuple[Hashable, ...]) -> None:
+        """Note an object under its values, instead of those it had before."""
+        for value in self._values.pop(key, ()):
+            bucket = self._buckets[value]
+            bucket.pop(key, None)
+            if not bucket:
+                del self._buckets[value]
+        if item is not None and values:
+            self._values[key] = values
+            for value in values:
+                self._buckets.setdefault(value, {})[key] = item
 
 
 def _by_key(entry: tuple[Key, Any]) -> Key:
@@ -141,7 +143,7 @@ class Cache(Mapping[Key, T]):
         """Keep an index from now on: `by_label(…)`, `by_owner` or any pure function."""
         index: Index[T] = Index(values)
         for key, item in self._items.items():
-            index.change(Change(key, None, item))
+            index.put(key, item, tuple(values(item)))
         self._indexes.append(index)
         return index
 
@@ -160,7 +162,10 @@ class Cache(Mapping[Key, T]):
         return Mark(self._newest, frozenset(self._gone))
 
     def replace(self, mark: Mark, items: Iterable[T], revision: int) -> bool:
-        """Take over a list that was asked for after `mark`; False if history began anew."""
+        """Take over a list that was asked for after `mark`; False if history began anew.
+
+        Own writes may come in between, events may not: who lists does not watch.
+        """
         restored = revision < mark.newest
         if restored:
             self._gone.clear()
@@ -248,12 +253,14 @@ class Cache(Mapping[Key, T]):
 
     def _put(self, key: Key, item: T | None) -> None:
         change = Change(key, self._items.get(key), item)
+        # All that may raise comes first: a change is taken in whole or not at all.
+        values = [() if item is None else tuple(i.values_of(item)) for i in self._indexes]
         if item is None:
             self._items.pop(key, None)
         else:
             self._items[key] = item
-        for index in self._indexes:
-            index.change(change)
+        for index, of_item in zip(self._indexes, values, strict=True):
+            index.put(key, item, of_item)
         for handler in list(self._handlers):
             self._call(handler, change)
 

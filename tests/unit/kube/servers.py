@@ -88,7 +88,11 @@ async def read_request(
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, *, unix: Path | None = None, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    *,
+    port: int = 0,
+    unix: Path | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     """Serve until the context ends; yields the address."""
     tasks: set[asyncio.Task[Any] | None] = set()
@@ -108,7 +112,7 @@ async def serving(
         server = await asyncio.start_unix_server(connection, unix)
         address = f"unix://{unix}"
     else:
-        server = await asyncio.start_server(connection, "127.0.0.1", 0, ssl=tls)
+        server = await asyncio.start_server(connection, "127.0.0.1", port, ssl=tls)
         scheme = "https" if tls else "http"
         address = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
