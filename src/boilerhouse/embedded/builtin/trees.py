@@ -32,10 +32,27 @@ _VALUES: Final[dict[str, dict[str, Any]]] = {
         "nullable": True,
     },
 }
+# What a schema may say about its parts is judged by crd_rules.py; the document leaves it open.
+_APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_ANYTHING: Final[dict[str, dict[str, Any]]] = {
+    _APIEXTENSIONS + name: {"x-kubernetes-preserve-unknown-fields": True}
+    for name in (
+        "JSON",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    )
+}
 # The document says required, the real server does not insist.
 _OPTIONAL: Final = {
     "io.k8s.api.core.v1.LimitRangeSpec": "limits",
     "io.k8s.api.discovery.v1.EndpointSlice": "endpoints",
+}
+
+# Checked by rules that name the field as the real server does.
+_FREE: Final = {
+    "io.k8s.api.core.v1.PersistentVolumeClaimSpec": "accessModes",
+    "io.k8s.api.core.v1.Taint": "effect",
 }
 
 
@@ -46,7 +63,7 @@ class Trees:
         data = resources.files(__package__).joinpath("trees.json").read_bytes()
         facts: dict[str, Any] = msgspec.json.decode(data)
         self.version: str = facts["version"]
-        self.definitions: dict[str, Any] = facts["definitions"] | _VALUES
+        self.definitions: dict[str, Any] = facts["definitions"] | _VALUES | _ANYTHING
         for name, fields in REFUSED.items():
             for field, why in fields.items():
                 self._property(name, field)[REFUSED_KEY] = why
@@ -55,6 +72,9 @@ class Trees:
                 self._property(name, field)["enum"] = values
         for name, field in _OPTIONAL.items():
             self.definitions[name]["required"].remove(field)
+        for name, field in _FREE.items():
+            tree = self._property(name, field)
+            tree.get("items", tree).pop("enum")
         self._builder = Builder(self.definitions)
         self._shapes = Shapes(self.definitions, facts["empties"])
         self._merging: dict[str, Mapping[str, Merging]] = {}
