@@ -7,11 +7,18 @@ create ──► admit (namespace alive? service account there? limit-range defa
 from __future__ import annotations
 
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
-from boilerhouse.embedded import limits, quota
+from boilerhouse.embedded import crd, limits, quota
+from boilerhouse.embedded.builtin import allocate_cluster_ip
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.refusals import forbidden, invalid
 from boilerhouse.embedded.store import Key, Put, Store
-from boilerhouse.kube.status import Cause, NotFound
+from boilerhouse.kube.status import (
+    Cause,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    invalid_value,
+)
 
 _LIMITED = ("pods", "persistentvolumeclaims")
 
@@ -25,6 +32,8 @@ class Admission:
         """Refuse what has no place here, and fill in what the namespace decides."""
         if kind.resource == "namespaces":
             _make_namespace(key.name, body)
+        if kind.custom:
+            self._check_definition(kind)
         if not key.namespace:
             return
         self._check_namespace(kind, key)
@@ -33,10 +42,13 @@ class Admission:
             ranges = self._ranges(key)
             if ranges:
                 limits.apply_defaults(body, ranges)
+                kind.hooks.default(body)  # its quality of service may be another now
+        elif kind.resource == "services":
+            self._give_address(kind, key, body)
 
     def check(self, kind: Kind, key: Key, body: Body) -> None:
         """Refuse a valid object that asks for more, or less, than the namespace allows."""
-        self._check_quota_scopes(kind, key, body)
+        self._settle(kind, key, body)
         if kind.resource in _LIMITED:
             found = limits.breaches(kind.resource, body, self._ranges(key))
             if found:
@@ -45,7 +57,7 @@ class Admission:
 
     def check_change(self, kind: Kind, key: Key, body: Body, old: Body) -> None:
         """Do the same for a change; what a Pod asks for does not change."""
-        self._check_quota_scopes(kind, key, body)
+        self._settle(kind, key, body)
         if kind.resource == "persistentvolumeclaims" and body.get("spec") != old.get("spec"):
             self.check(kind, key, body)
 
@@ -87,6 +99,15 @@ class Admission:
                 ],
             )
 
+    def _check_definition(self, kind: Kind) -> None:
+        definition = self._store.head(Key(crd.RESOURCE, "", kind.resource))
+        if definition is not None and "deletionTimestamp" in definition.body["metadata"]:
+            raise MethodNotAllowed(
+                "create not allowed while custom resource definition is terminating",
+                kind=kind.plural,
+                group=kind.group,
+            )
+
     def _check_service_account(self, kind: Kind, key: Key, pod: Body) -> None:
         name = pod.get("spec", {}).get("serviceAccountName") or "default"
         if self._store.head(Key("serviceaccounts", key.namespace, name)) is None:
@@ -97,8 +118,29 @@ class Admission:
                 f'serviceaccount "{name}" not found',
             )
 
-    def _check_quota_scopes(self, kind: Kind, key: Key, body: Body) -> None:
-        if kind.resource == quota.RESOURCE:
+    def _give_address(self, kind: Kind, key: Key, service: Body) -> None:
+        """Give a Service an address of its own, or refuse one that is another's."""
+        taken = {
+            other.body["spec"].get("clusterIP")
+            for other in self._store.scan_head("services")
+            if other.key != key
+        } - {None, "", "None"}
+        address = service["spec"].get("clusterIP")
+        if address in taken:
+            why = "provided IP is already allocated"
+            field = "spec.clusterIPs"
+            raise invalid(kind, key.name, [invalid_value(field, [address], why)])
+        try:
+            allocate_cluster_ip(service, taken)
+        except LookupError as error:
+            raise InternalError(f"no address for the Service: {error}") from None
+
+    def _settle(self, kind: Kind, key: Key, body: Body) -> None:
+        """Let the kinds have their say that depend on what else there is."""
+        if kind.resource == crd.RESOURCE:
+            others = [other.body for other in self._store.scan_head(crd.RESOURCE)]
+            crd.settle_names(body, others, self._clock)
+        elif kind.resource == quota.RESOURCE:
             causes = quota.refused_scopes(body)
             if causes:
                 raise invalid(kind, key.name, causes)

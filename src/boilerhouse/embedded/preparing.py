@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from boilerhouse.embedded import objectmeta
+from boilerhouse.embedded.cel import unchecked
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.refusals import invalid, undecodable
 from boilerhouse.kube.status import ApiError, Cause
@@ -115,13 +116,11 @@ def _default(kind: Kind, body: Body) -> None:
 def _causes(kind: Kind, body: Body, old: Body | None, part: Part = "") -> list[Cause]:
     causes = kind.schema.refused(body)
     causes += kind.schema.validate(body, old, status=part == "status")
-    if causes:
-        # Rules and hooks are written for objects of the right shape.
-        return causes
-    causes = [*kind.hooks.validate(body, old)]
     if kind.rules is not None:
-        causes += kind.rules.check(body, old)
-    return causes
+        unsaid = unchecked(causes)
+        causes += kind.rules.check(body, old) if unsaid is None else [unsaid]
+    # Hooks are written for objects of the right shape.
+    return causes or [*kind.hooks.validate(body, old)]
 
 
 def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:

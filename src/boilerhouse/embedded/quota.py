@@ -100,14 +100,14 @@ def refused_scopes(body: Body) -> list[Cause]:
 
 
 def _charge(kind: Kind, key: Key, quota: Body, old: Body | None, new: Body | None) -> Body | None:
+    name = quota["metadata"]["name"]
+    hard = quantities(quota.get("spec", {}).get("hard", {}))
+    if new is not None and old is None and kind.resource == "pods" and _scoped(quota, new):
+        _check_stated(kind, key, name, hard, new)
     before = _covered(kind, quota, old) if old is not None else {}
     after = _covered(kind, quota, new) if new is not None else {}
     if not before and not after:
         return None
-    name = quota["metadata"]["name"]
-    hard = quantities(quota["spec"]["hard"])
-    if new is not None and old is None and kind.resource == "pods":
-        _check_stated(kind, key, name, hard, new)
     status = quota.get("status", {})
     used = quantities(status.get("used", {}))
     deltas = {
@@ -132,10 +132,13 @@ def _covered(kind: Kind, quota: Body, body: Body) -> Amounts:
     """Return what of an object's usage this quota limits."""
     spec = quota.get("spec", {})
     hard = spec.get("hard", {})
-    scopes = spec.get("scopes", ())
-    if scopes and (kind.resource != "pods" or not all(_in_scope(s, body) for s in scopes)):
+    if spec.get("scopes") and (kind.resource != "pods" or not _scoped(quota, body)):
         return {}
     return {name: amount for name, amount in usage(kind, body).items() if name in hard}
+
+
+def _scoped(quota: Body, pod: Body) -> bool:
+    return all(_in_scope(scope, pod) for scope in quota.get("spec", {}).get("scopes", ()))
 
 
 def _in_scope(scope: str, pod: Body) -> bool:

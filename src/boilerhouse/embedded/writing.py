@@ -27,12 +27,14 @@ class Writer:
 
     def create(self, kind: Kind, key: Key, body: Body, *also: Put) -> Pending:
         """Store a new object; raises Forbidden when a quota is exhausted."""
+        body = _typed(kind, body)
         self._quotas.measure(kind, body)
         charges = self._quotas.charges(kind, key, None, body)
         return self._store.submit(Put(key, body), *also, *charges)
 
     def change(self, kind: Kind, key: Key, body: Body, old: Body) -> Pending:
         """Store a new version; raises Forbidden when what it adds exhausts a quota."""
+        body = _typed(kind, body)
         self._quotas.measure(kind, body)
         charges = self._quotas.charges(kind, key, old, body)
         return self._store.submit(Put(key, body), *charges)
@@ -40,4 +42,15 @@ class Writer:
     def remove(self, kind: Kind, key: Key, body: Body) -> Pending:
         """Take the object away; `body` is how it was last."""
         charges = self._quotas.charges(kind, key, body, None)
-        return self._store.submit(Remove(key, body), *charges)
+        return self._store.submit(Remove(key, _typed(kind, body)), *charges)
+
+
+def type_lead(kind: Kind) -> bytes:
+    """Return what the stored bytes of an object of this kind begin with, but for its members."""
+    return b'{"kind":"%b","apiVersion":"%b",' % (kind.kind.encode(), kind.api_version.encode())
+
+
+def _typed(kind: Kind, body: Body) -> Body:
+    """Put the type first. Lists of built-in kinds cut it off the stored bytes."""
+    rest = {name: value for name, value in body.items() if name not in ("kind", "apiVersion")}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **rest}

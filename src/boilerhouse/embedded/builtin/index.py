@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from boilerhouse.embedded import crd
 from boilerhouse.embedded.builtin import (
     budgets,
     cluster,
@@ -296,7 +297,7 @@ def _other_kinds() -> list[Kind]:
             short=("sts",),
             categories=("all",),
             status=True,
-            scale=ScalePaths(".spec.replicas", ".status.replicas", ".status.selector"),
+            scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
             default=statefulset.default,
             validate=statefulset.validate,
             generation=True,
@@ -349,6 +350,10 @@ def _other_kinds() -> list[Kind]:
             categories=("api-extensions",),
             namespaced=False,
             status=True,
+            default=crd.HOOKS.default,
+            born=crd.HOOKS.on_create,
+            carried=crd.HOOKS.on_update,
+            validate=crd.HOOKS.validate,
             generation=True,
             unconditional=False,
         ),

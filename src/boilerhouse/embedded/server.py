@@ -1,0 +1,235 @@
+"""The embedded API server: one function from a request to an answer.
+
+Request ──► discovery, OpenAPI, health
+        └─► routing ──► (method, what is named) ──► verb ──► Reply | Stream
+store ──► every committed change ──► collector, namespaces, definitions
+
+Knows nothing of sockets, tokens or TLS: whoever calls `handle` has been let in. Each ApiError
+becomes its Status; a store that cannot write is a 500 that says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded import builtin, requestmetrics, routing
+from boilerhouse.embedded.admission import Admission
+from boilerhouse.embedded.collector import Collector
+from boilerhouse.embedded.decoding import check_size
+from boilerhouse.embedded.definitions import Definitions
+from boilerhouse.embedded.discovery import Discovery
+from boilerhouse.embedded.kind import Kind
+from boilerhouse.embedded.listing import Lists
+from boilerhouse.embedded.namespaces import ALWAYS, Namespaces
+from boilerhouse.embedded.negotiation import Rendering, negotiate
+from boilerhouse.embedded.node import Node, Session
+from boilerhouse.embedded.openapi import OpenApi
+from boilerhouse.embedded.pods import SESSIONS, Pods
+from boilerhouse.embedded.quota import Quotas
+from boilerhouse.embedded.refusals import no_such_resource, not_allowed
+from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.removal import Removal
+from boilerhouse.embedded.rendering import encode, error_reply
+from boilerhouse.embedded.routing import Target
+from boilerhouse.embedded.scale import Scales
+from boilerhouse.embedded.selection import truth
+from boilerhouse.embedded.store import Change, Overrun, Store, StoreFailed, Subscription
+from boilerhouse.embedded.verbs import Verbs
+from boilerhouse.embedded.watching import Watches
+from boilerhouse.embedded.writing import Writer
+from boilerhouse.kube.status import ApiError, BadRequest, InternalError, NotFound
+from boilerhouse.kube.wire import JSON, Reply, Request, Stream
+
+log = structlog.get_logger()
+
+_Verb = Callable[[Target, Request, Rendering], Awaitable[Reply]]
+_MAY_BE_STALE = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class ApiServer:
+    """`start` it, `handle` requests, `stop` it. The store belongs to the caller."""
+
+    def __init__(self, store: Store, clock: Clock, kinds: Iterable[Kind] | None = None) -> None:
+        self.registry = Registry(builtin.kinds() if kinds is None else kinds)
+        # Kubelets by the name of their Node object; whoever runs one adds it.
+        self.nodes: dict[str, Node] = {}
+        self._store = store
+        self._clock = clock
+        self._serving = False
+        self._tasks: list[asyncio.Task[None]] = []
+        writer = Writer(store, Quotas(store, self.registry))
+        admission = Admission(store, clock)
+        self._lists = Lists(store, clock)
+        self._watches = Watches(store, clock)
+        self._verbs = Verbs(store, clock, admission, writer)
+        self._removal = Removal(store, clock, writer, self._lists)
+        self._scales = Scales(store, clock, admission, self._verbs)
+        self._pods = Pods(store, clock, writer, self.nodes, self._removal.delete)
+        self._definitions = Definitions(store, self.registry, clock, self._removal, self._verbs)
+        self._collector = Collector(store, self.registry, self._removal)
+        self._namespaces = Namespaces(
+            store, self.registry, clock, admission, self._removal, self._verbs
+        )
+        self._discovery = Discovery(self.registry, lambda: self._serving)
+        self._openapi = OpenApi(self.registry, builtin.definitions())
+        self._table = self._routes()
+
+    async def start(self) -> None:
+        """Serve what the store holds: its CRDs, its unfinished deletions, the first namespaces."""
+        self._definitions.begin()
+        for name in ALWAYS:
+            await self._make_namespace(name)
+        subscription = self._begin()
+        self._tasks = [
+            asyncio.create_task(self._follow(subscription), name="apiserver.follow"),
+            asyncio.create_task(self._collector.run(), name="apiserver.collector"),
+            asyncio.create_task(self._namespaces.run(), name="apiserver.namespaces"),
+            asyncio.create_task(self._definitions.run(), name="apiserver.definitions"),
+        ]
+        self._serving = True
+
+    async def stop(self) -> None:
+        """Stop what runs in the background. Requests in flight end by themselves."""
+        self._serving = False
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+
+    async def handle(self, request: Request) -> Reply | Stream:
+        """Answer a request. Never raises ApiError: that is an answer, too."""
+        began = self._clock.monotonic()
+        label = (request.method, "")
+        answer: Reply | Stream
+        try:
+            check_size(request)
+            described = self._discovery.answer(request) or self._openapi.answer(request)
+            if described is not None:
+                return described
+            target = routing.find(self.registry, request.path)
+            if target is None:
+                return _nothing_here()
+            label = (_label(target, request), target.kind.resource)
+            answer = await self._dispatch(target, request)
+        except ApiError as error:
+            answer = error_reply(error)
+        except StoreFailed as error:
+            log.error("apiserver.store_failed", method=request.method, path=request.path,
+                      error=str(error))  # fmt: skip
+            answer = error_reply(InternalError(f"Internal error occurred: {error}"))
+        except RecursionError:
+            answer = error_reply(BadRequest("the object is nested too deeply"))
+        requestmetrics.count(*label, answer.status, self._clock.monotonic() - began)
+        return answer
+
+    async def open(self, request: Request, subprotocols: tuple[str, ...]) -> Session:
+        """Begin a WebSocket (exec, attach, port-forward, proxy); raises ApiError to refuse it."""
+        target = routing.find(self.registry, request.path)
+        if target is None or target.kind.resource != "pods":
+            raise NotFound("the server could not find the requested resource")
+        if target.subresource not in (*SESSIONS, "proxy"):
+            raise BadRequest(f"{request.path} is not a WebSocket")
+        return await self._pods.open(target, request, subprotocols)
+
+    async def _dispatch(self, target: Target, request: Request) -> Reply | Stream:
+        method, sub = request.method, target.subresource
+        if sub == "log" and method == "GET":
+            return await self._pods.logs(target, request)
+        if sub == "proxy":
+            return await self._pods.proxy(target, request)
+        if sub in SESSIONS and method in ("GET", "POST"):
+            return await self._pods.upgrade_required(target)
+        rendering = negotiate(request.headers.get("accept", ""))
+        if method == "GET" and not sub and (not target.name or target.watch):
+            if target.watch or truth(request, "watch"):
+                return self._watches.answer(target, request, rendering)
+            return self._lists.answer(target, request, rendering)
+        shape = "one" if target.name else "many"
+        verb = self._table.get((method, shape, sub))
+        if verb is None:
+            known = any(route[1:] == (shape, sub) for route in self._table)
+            raise not_allowed() if known else no_such_resource()
+        if method not in _MAY_BE_STALE:
+            return await verb(target, request, rendering)
+        try:
+            answer = await verb(target, request, rendering)
+        except ApiError:
+            # The refusal may rest on a write that is not on disk yet. Whoever is told "already
+            # exists" may look at once, and must find it.
+            if self._store.unsettled:
+                await self._store.submit()
+            raise
+        self._definitions.note(target.kind)
+        return answer
+
+    def _routes(self) -> dict[tuple[str, str, str], _Verb]:
+        verbs, removal, scales, pods = self._verbs, self._removal, self._scales, self._pods
+        table: dict[tuple[str, str, str], _Verb] = {
+            ("POST", "many", ""): verbs.create,
+            ("DELETE", "many", ""): removal.many,
+            ("GET", "one", ""): verbs.read,
+            ("PUT", "one", ""): verbs.update,
+            ("PATCH", "one", ""): verbs.patch,
+            ("DELETE", "one", ""): removal.one,
+            ("GET", "one", "status"): verbs.read,
+            ("PUT", "one", "status"): verbs.update,
+            ("PATCH", "one", "status"): verbs.patch,
+            ("GET", "one", "scale"): scales.read,
+            ("PUT", "one", "scale"): scales.update,
+            ("PATCH", "one", "scale"): scales.patch,
+            ("POST", "one", "binding"): pods.bind,
+            ("POST", "one", "eviction"): pods.evict,
+            ("PUT", "one", "finalize"): self._namespaces.finalize,
+        }
+        return table
+
+    async def _make_namespace(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        request = Request(
+            "POST", "/api/v1/namespaces", headers={"content-type": JSON}, body=encode(body)
+        )
+        answer = await self.handle(request)
+        if answer.status not in (201, 409):
+            text = answer.body.decode() if isinstance(answer, Reply) else ""
+            raise RuntimeError(f"namespace {name} could not be made: {text}")
+
+    def _begin(self) -> Subscription:
+        """Look at everything once, and subscribe to what comes after."""
+        self._collector.begin()
+        self._namespaces.begin()
+        self._definitions.begin()
+        return self._store.watch("", self._store.revision)
+
+    async def _follow(self, subscription: Subscription) -> None:
+        while True:
+            try:
+                async for change in subscription:
+                    self._see(change)
+                return  # the store is closing
+            except Overrun:
+                log.warning("apiserver.overrun")
+                subscription = self._begin()
+
+    def _see(self, change: Change) -> None:
+        self._definitions.see(change)
+        self._collector.see(change)
+        self._namespaces.see(change)
+
+
+def _label(target: Target, request: Request) -> str:
+    if request.method != "GET" or target.subresource:
+        return request.method
+    if target.watch or request.param("watch") in ("1", "true"):
+        return "WATCH"
+    return "GET" if target.name else "LIST"
+
+
+def _nothing_here() -> Reply:
+    return Reply(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})

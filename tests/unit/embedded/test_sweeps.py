@@ -1,0 +1,129 @@
+"""What the server does by itself: owners, namespaces, and carrying on after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from boilerhouse.embedded.store import Key, Remove
+from tests.contract.driver import Api
+from tests.contract.objects import owned
+from tests.unit.embedded.conftest import Embedded, Start
+
+Body = dict[str, Any]
+
+
+def config_map(name: str, **metadata: Any) -> Body:
+    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, **metadata}}
+
+
+async def test_a_thousand_dependents_go_with_their_owner(api: Api) -> None:
+    """Collecting many costs few commits: it is done in a moment."""
+    owner = (await api.create("configmaps", config_map("owner"))).ok()
+    made = [api.create("configmaps", owned(config_map(f"d{n}"), owner)) for n in range(1000)]
+    await asyncio.gather(*made)
+    (await api.delete("configmaps", "owner")).ok()
+
+    async def none_left() -> bool:
+        return await api.names("configmaps") == []
+
+    await api.until(none_left, timeout=10)
+
+
+async def test_dependents_of_an_owner_lost_while_we_were_away(start: Start) -> None:
+    """At the start everything is looked at once, so no orphan survives a crash."""
+    async with start() as embedded:
+        owner = (await embedded.api.create("configmaps", config_map("owner"))).ok()
+        await embedded.api.create("configmaps", owned(config_map("d"), owner))
+        await embedded.server.stop()
+        # What a crash between the two deletes leaves behind.
+        await embedded.store.submit(Remove(Key("configmaps", "default", "owner"), owner))
+    async with start() as embedded:
+        await embedded.api.gone("configmaps", "d", timeout=5)
+
+
+async def test_a_chain_in_the_foreground_goes_from_its_end(api: Api) -> None:
+    """The owner waits for a dependent that blocks it, and that for its own."""
+    top = (await api.create("configmaps", config_map("top"))).ok()
+    middle = owned(config_map("middle"), top, block=True)
+    stored = (await api.create("configmaps", middle)).ok()
+    end = owned(config_map("end", finalizers=["x/y"]), stored, block=True)
+    await api.create("configmaps", end)
+    (await api.delete("configmaps", "top", {"propagationPolicy": "Foreground"})).ok()
+
+    async def end_is_dying() -> bool:
+        metadata = (await api.get("configmaps", "end")).ok()["metadata"]
+        return "deletionTimestamp" in metadata
+
+    await api.until(end_is_dying, timeout=5)
+    for name in ("top", "middle"):
+        metadata = (await api.get("configmaps", name)).ok()["metadata"]
+        assert metadata["finalizers"] == ["foregroundDeletion"]
+    await api.patch("configmaps", "end", {"metadata": {"finalizers": None}})
+    await api.gone("configmaps", "top", timeout=5)
+    assert await api.names("configmaps") == []
+
+
+async def test_one_living_owner_is_enough(api: Api) -> None:
+    """The reference to the owner that went is dropped, the object stays."""
+    first = (await api.create("configmaps", config_map("first"))).ok()
+    second = (await api.create("configmaps", config_map("second"))).ok()
+    body = owned(config_map("d"), first)
+    body["metadata"]["ownerReferences"] += owned(config_map("d"), second)["metadata"][
+        "ownerReferences"
+    ]
+    await api.create("configmaps", body)
+    (await api.delete("configmaps", "first")).ok()
+
+    async def unlinked() -> bool:
+        return len((await api.get("configmaps", "d")).ok()["metadata"]["ownerReferences"]) == 1
+
+    await api.until(unlinked, timeout=5)
+
+
+async def test_an_owner_of_an_unknown_kind_proves_nothing(embedded: Embedded) -> None:
+    """What cannot be looked up is not absent: the dependent is left alone."""
+    api = embedded.api
+    owner = {"apiVersion": "gone.dev/v1", "kind": "Gone", "metadata": {"name": "x", "uid": "u"}}
+    await api.create("configmaps", owned(config_map("d"), owner))
+    other = (await api.create("configmaps", config_map("marker-owner"))).ok()
+    await api.create("configmaps", owned(config_map("marker"), other))
+    await api.delete("configmaps", "marker-owner")
+    await api.gone("configmaps", "marker", timeout=5)
+    assert (await api.get("configmaps", "d")).code == 200
+
+
+async def test_a_namespace_goes_on_terminating_after_a_restart(start: Start) -> None:
+    """The sweep waits for a finalizer, over a restart, and ends when it is gone."""
+    async with start() as embedded:
+        (await embedded.api.create("namespaces", {"metadata": {"name": "n"}})).ok()
+        inside = Api(embedded.api.transport, "n")
+        await inside.create("configmaps", config_map("held", finalizers=["x/y"]))
+        (await embedded.api.delete("namespaces", "n")).ok()
+    async with start() as embedded:
+        inside = Api(embedded.api.transport, "n")
+        namespace = (await embedded.api.get("namespaces", "n")).ok()
+        assert namespace["status"]["phase"] == "Terminating"
+
+        async def explained() -> bool:
+            status = (await embedded.api.get("namespaces", "n")).ok()["status"]
+            messages = [c["message"] for c in status.get("conditions", ())]
+            return any("x/y in 1 resource instances" in message for message in messages)
+
+        await embedded.api.until(explained, timeout=5)
+        await inside.patch("configmaps", "held", {"metadata": {"finalizers": None}})
+        await embedded.api.gone("namespaces", "n", timeout=5)
+
+
+async def test_every_namespace_has_its_account(api: Api) -> None:
+    """The default account is there with its namespace, and comes back when it is deleted."""
+    (await api.create("namespaces", {"metadata": {"name": "n"}})).ok()
+    inside = Api(api.transport, "n")
+    first = (await inside.get("serviceaccounts", "default")).ok()
+    (await inside.delete("serviceaccounts", "default")).ok()
+
+    async def back() -> bool:
+        answer = await inside.get("serviceaccounts", "default")
+        return answer.code == 200 and answer.ok()["metadata"]["uid"] != first["metadata"]["uid"]
+
+    await api.until(back, timeout=5)
