@@ -15,6 +15,7 @@ from boilerhouse.kube.status import (
     duplicate,
     forbidden_field,
     invalid_value,
+    required,
     unsupported_value,
 )
 
@@ -62,13 +63,14 @@ def default_limit_range(body: Body) -> None:
             item["defaultRequest"] = requests
 
 
+# (what must not be greater, what it is compared with, which of them is at fault)
 _ORDERED = (
-    ("min", "max"),
-    ("min", "defaultRequest"),
-    ("defaultRequest", "max"),
-    ("defaultRequest", "default"),
-    ("min", "default"),
-    ("default", "max"),
+    ("min", "max", "min"),
+    ("min", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest"),
+    ("min", "default", "default"),
+    ("default", "max", "default"),
 )
 
 
@@ -93,19 +95,19 @@ def validate_limit_range(body: Body, _old: Body | None) -> list[Cause]:
             "storage" in item.get("min", {}) or "storage" in item.get("max", {})
         ):
             words = "either minimum or maximum storage value is required, but neither was provided"
-            causes.append(Cause("FieldValueRequired", f"Required value: {words}", field))
+            causes.append(required(f"{field}.limits", words))
         causes += _bounds(field, item)
     return causes
 
 
 def _bounds(field: str, item: Body) -> list[Cause]:
     causes: list[Cause] = []
-    for low, high in _ORDERED:
+    for low, high, fault in _ORDERED:
         lows, highs = item.get(low, {}), item.get(high, {})
         for name in lows.keys() & highs.keys():
             if parse(lows[name]) > parse(highs[name]):
                 words = f"{low} value {lows[name]} is greater than {high} value {highs[name]}"
-                causes.append(invalid_value(f"{field}.{low}[{name}]", lows[name], words))
+                causes.append(invalid_value(f"{field}.{fault}[{name}]", item[fault][name], words))
     for name, ratio in item.get("maxLimitRequestRatio", {}).items():
         if parse(ratio).nanos < 10**9:
             words = f"ratio {ratio} is less than 1"

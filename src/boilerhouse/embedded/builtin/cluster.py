@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from boilerhouse.embedded.builtin.rules import labels, not_negative
 from boilerhouse.embedded.kind import Body
+from boilerhouse.embedded.selectors import is_label_key
 from boilerhouse.kube.status import Cause, duplicate, invalid_value, required, unsupported_value
 
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
@@ -19,7 +20,7 @@ def validate_node(body: Body, old: Body | None) -> list[Cause]:
     causes: list[Cause] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(body["spec"].get("taints", ())):
-        field = f"spec.taints[{index}]"
+        field = f"metadata.taints[{index}]"  # where a real server says they are
         causes += labels(field, {taint["key"]: taint.get("value", "")})
         if taint["effect"] not in _EFFECTS:
             causes.append(unsupported_value(f"{field}.effect", taint["effect"], _EFFECTS))
@@ -52,8 +53,7 @@ def validate_event(body: Body, old: Body | None) -> list[Cause]:
         return causes
     said = ("reportingComponent", "reportingInstance", "action", "reason")
     causes += [required(field) for field in said if not body.get(field)]
-    if body.get("type", "") not in ("Normal", "Warning"):
-        causes.append(invalid_value("type", body.get("type", ""), "has invalid value"))
-    if len(body.get("message", "").encode()) > 1024:
-        causes.append(invalid_value("message", "", "can have at most 1024 characters"))
+    component = body.get("reportingComponent", "")
+    if not is_label_key(component):
+        causes.append(invalid_value("reportingComponent", component, "is no qualified name"))
     return causes

@@ -114,6 +114,5 @@ ONLY: Final[dict[str, dict[str, list[str]]]] = {
     _CORE + "ServiceSpec": {
         "type": ["ClusterIP"],
         "sessionAffinity": ["None"],
-        "ipFamilyPolicy": ["SingleStack", "PreferDualStack"],
     },
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from boilerhouse.embedded.builtin.podspec import default_requests, default_spec, quality
 from boilerhouse.embedded.kind import Body
+from boilerhouse.kube.status import Forbidden
 
 # How long a Pod stays on a node that is in trouble, unless it says so itself.
 _EVICTION_SECONDS = 300
@@ -19,10 +20,20 @@ def born(body: Body) -> None:
     spec = body.get("spec")
     if not isinstance(spec, dict):
         return
-    spec.setdefault("priority", 0)
+    if spec.setdefault("priority", 0) != 0:
+        raise Forbidden(
+            f'pods "{body["metadata"].get("name", "")}" is forbidden: the integer value of '
+            f"priority ({spec['priority']}) must not be provided in pod spec: "
+            "there are no priority classes here",
+            kind="pods",
+        )
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     if not spec.get("serviceAccountName") and not spec.get("serviceAccount"):
         spec["serviceAccountName"] = "default"
+    _tolerate(spec)
+
+
+def _tolerate(spec: Body) -> None:
     tolerations = spec.get("tolerations") or []
     if isinstance(tolerations, list):
         spec["tolerations"] = [*tolerations, *_missing(tolerations)]
@@ -56,12 +67,15 @@ def carried(body: Body, old: Body) -> None:
         for name in ("priority", "preemptionPolicy"):
             if name in before:
                 spec.setdefault(name, before[name])
+        _tolerate(spec)
 
 
 def default(body: Body) -> None:
     spec = body["spec"]
     default_spec(spec)
     spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # at once, but not forced
     default_requests(spec)
     status = body["status"]
     status.setdefault("phase", "Pending")

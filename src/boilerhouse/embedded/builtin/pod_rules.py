@@ -56,7 +56,7 @@ def spec_causes(spec: Body, field: str = "spec", claimed: Container[str] = ()) -
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers"))
     names: set[str] = set()
-    for group in ("initContainers", "containers"):
+    for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group, ())):
             where = f"{field}.{group}[{index}]"
             causes += _container(where, container, names)
@@ -80,9 +80,6 @@ def spec_causes(spec: Body, field: str = "spec", claimed: Container[str] = ()) -
     for index, secret in enumerate(spec.get("imagePullSecrets", ())):
         if not secret.get("name"):
             causes.append(required(f"{field}.imagePullSecrets[{index}].name"))
-    if spec.get("priority", 0) != 0:
-        words = "the integer value of priority (0) must be computed from the priority class"
-        causes.append(forbidden_field(f"{field}.priority", words))
     return causes
 
 
@@ -162,8 +159,8 @@ def _container(field: str, container: Body, seen: set[str]) -> list[Cause]:
             causes += named_port(f"{where}.name", port["name"])
     for index, variable in enumerate(container.get("env", ())):
         causes += _variable(f"{field}.env[{index}]", variable)
-    for index, source in enumerate(container.get("envFrom", ())):
-        causes += _variables_from(f"{field}.envFrom[{index}]", source)
+    for source in container.get("envFrom", ()):
+        causes += _variables_from(f"{field}.envFrom", source)
     for name in _PROBES:
         if name in container:
             causes += _probe(f"{field}.{name}", container[name], name)
@@ -225,8 +222,7 @@ def _variable(field: str, variable: Body) -> list[Cause]:
         causes.append(invalid_value(where, "", words))
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if kind in source:
-            if not source[kind].get("name"):
-                causes.append(required(f"{where}.{kind}.name"))
+            causes += dns_subdomain(f"{where}.{kind}.name", source[kind].get("name", ""))
             if not source[kind]["key"]:
                 causes.append(required(f"{where}.{kind}.key"))
             else:
@@ -249,7 +245,8 @@ def _field_reference(field: str, reference: Body | None) -> list[Cause]:
         return [required(field)]
     if path in _FIELD_PATHS or _KEYED_PATH.fullmatch(path):
         return []
-    return [unsupported_value(field, path, sorted(_FIELD_PATHS))]
+    words = f"error converting fieldPath: field label not supported: {path}"
+    return [invalid_value(field, path, words)]
 
 
 def _variables_from(field: str, source: Body) -> list[Cause]:
@@ -261,7 +258,7 @@ def _variables_from(field: str, source: Body) -> list[Cause]:
             else "must specify one of: `configMapRef` or `secretRef`"
         )
         return [invalid_value(field, "", words)]
-    return [] if source[kinds[0]].get("name") else [required(f"{field}.{kinds[0]}.name")]
+    return dns_subdomain(f"{field}.{kinds[0]}.name", source[kinds[0]].get("name", ""))
 
 
 def _probe(field: str, probe: Body, kind: str) -> list[Cause]:
@@ -322,9 +319,9 @@ def _mounts(
         seen.add(path)
         inner = mount.get("subPath", "")
         if inner.startswith("/"):
-            yield invalid_value(f"{where}.subPath", inner, "must be a relative path")
+            yield invalid_value(f"{field}.volumeMounts.subPath", inner, "must be a relative path")
         elif ".." in inner.split("/"):
-            yield invalid_value(f"{where}.subPath", inner, "must not contain '..'")
+            yield invalid_value(f"{field}.volumeMounts.subPath", inner, "must not contain '..'")
 
 
 def _security(field: str, context: Body) -> list[Cause]:

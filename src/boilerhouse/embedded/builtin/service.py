@@ -31,8 +31,10 @@ def default(body: Body) -> None:
         spec["clusterIPs"] = [address]
     elif not address and spec.get("clusterIPs"):
         spec["clusterIP"] = spec["clusterIPs"][0]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    # Headless and without selector, so whatever its endpoints are: it may be of either family.
+    either = spec.get("clusterIP") == "None" and not spec.get("selector")
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if either else "SingleStack")
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if either else ["IPv4"])
 
 
 def allocate(body: Body, taken: Container[str]) -> None:
@@ -123,7 +125,7 @@ def _address_causes(addresses: list[str]) -> list[Cause]:
             continue
         if address not in RANGE:
             why = f"failed to allocate IP {text}: the provided IP ({text}) is not in {RANGE}"
-            causes.append(invalid_value(field, addresses, why))
+            causes.append(invalid_value("spec.clusterIPs", addresses, why))
     return causes
 
 

@@ -13,8 +13,8 @@ for one, may rely on types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
@@ -31,6 +31,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "number": (int, float),
 }
+_SIX_DECIMALS = re.compile(r"\.[0-9]{6}(Z|z|[+-][0-9]{2}:[0-9]{2})\Z")
 
 
 class Unlike(Exception):
@@ -126,11 +127,16 @@ class Shapes:
             fields = {key: self._field(child) for key, child in properties.items()}
             shape.fill(
                 fields,
-                frozenset(key for key in fields if key not in rules),
+                frozenset(
+                    key
+                    for key in fields
+                    if key not in rules or (rules[key] == "always" and "enum" in properties[key])
+                ),
                 {
                     key: self._empty(properties[key], rule)
                     for key, rule in rules.items()
-                    if rule != "keep"
+                    # An empty choice is no choice: left out, so that validation asks for one.
+                    if rule != "keep" and "enum" not in properties[key]
                 },
             )
         return shape
@@ -232,16 +238,22 @@ def _resource(value: Any) -> str:
 _resources = _map_of(_resource, "0")
 
 
-def _time(write: Callable[[datetime], str]) -> Settle:
-    def settle(value: Any) -> str:
-        if value.__class__ is not str:
-            raise _unlike(value, "a time")
-        try:
-            return write(parse_time(value))
-        except ValueError as problem:
-            raise Unlike(str(problem)) from None
+def _time(value: Any) -> str:
+    if value.__class__ is not str:
+        raise _unlike(value, "a time")
+    try:
+        return rfc3339(parse_time(value))
+    except ValueError as problem:
+        raise Unlike(str(problem)) from None
 
-    return settle
+
+def _micro_time(value: Any) -> str:
+    # A real server takes six decimals, no more and no fewer: a client that writes another number
+    # of them must not find out on a real cluster.
+    if value.__class__ is str and not _SIX_DECIMALS.search(value):
+        raise Unlike(f'parsing time "{value}": six decimals are required')
+    _time(value)
+    return rfc3339_micro(parse_time(value))
 
 
 def _int_or_string(value: Any) -> Any:
@@ -252,7 +264,7 @@ def _int_or_string(value: Any) -> Any:
 
 _LEAVES: dict[str, Settle] = {
     _QUANTITY: _quantity,
-    _TIME: _time(rfc3339),
-    _MICRO_TIME: _time(rfc3339_micro),
+    _TIME: _time,
+    _MICRO_TIME: _micro_time,
     _INT_OR_STRING: _int_or_string,
 }

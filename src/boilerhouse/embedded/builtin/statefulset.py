@@ -43,7 +43,6 @@ def validate(body: Body, old: Body | None) -> list[Cause]:
     spec = body["spec"]
     causes = not_negative("spec.replicas", spec["replicas"])
     causes += not_negative("spec.minReadySeconds", spec.get("minReadySeconds", 0))
-    causes += not_negative("spec.revisionHistoryLimit", spec["revisionHistoryLimit"])
     causes += not_negative("spec.ordinals.start", spec.get("ordinals", {}).get("start", 0))
     causes += _strategy_causes(spec["updateStrategy"])
     causes += label_selector("spec.selector", spec["selector"])

@@ -49,11 +49,13 @@ _OPTIONAL: Final = {
     "io.k8s.api.discovery.v1.EndpointSlice": "endpoints",
 }
 
-# Checked by rules that name the field as the real server does.
-_FREE: Final = {
-    "io.k8s.api.core.v1.PersistentVolumeClaimSpec": "accessModes",
-    "io.k8s.api.core.v1.Taint": "effect",
-}
+# (definition, field, keyword): checked by rules of ours, which say what the real server says.
+_FREE: Final = (
+    ("io.k8s.api.core.v1.PersistentVolumeClaimSpec", "accessModes", "enum"),
+    ("io.k8s.api.core.v1.Taint", "effect", "enum"),
+    ("io.k8s.api.core.v1.Secret", "data", "format"),
+    ("io.k8s.api.core.v1.ConfigMap", "binaryData", "format"),
+)
 
 
 class Trees:
@@ -72,9 +74,9 @@ class Trees:
                 self._property(name, field)["enum"] = values
         for name, field in _OPTIONAL.items():
             self.definitions[name]["required"].remove(field)
-        for name, field in _FREE.items():
+        for name, field, keyword in _FREE:
             tree = self._property(name, field)
-            tree.get("items", tree).pop("enum")
+            tree.get("items", tree.get("additionalProperties", tree)).pop(keyword)
         self._builder = Builder(self.definitions)
         self._shapes = Shapes(self.definitions, facts["empties"])
         self._merging: dict[str, Mapping[str, Merging]] = {}
