@@ -115,10 +115,10 @@ def check_new(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
     if not name:
         return [*causes, required("metadata.name", "name or generateName is required")]
     causes += name_causes(kind, name, "metadata.name", name)
-    return causes + _common(metadata)
+    return causes + _common(kind, metadata)
 
 
-def check_change(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+def check_change(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Return everything wrong with a change of metadata."""
     causes: list[Cause] = []
     for name in ("uid", "deletionTimestamp"):
@@ -137,7 +137,7 @@ def check_change(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
                     f"found new finalizers []string{{{listed}}}",
                 )
             )
-    return causes + _common(metadata)
+    return causes + _common(kind, metadata)
 
 
 def name_causes(kind: Kind, name: str, field: str, shown: str) -> list[Cause]:
@@ -158,7 +158,7 @@ def _name_errors(rule: str, name: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-def _common(metadata: dict[str, Any]) -> list[Cause]:
+def _common(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
     causes: list[Cause] = []
     for key, value in metadata.get("labels", {}).items():
         causes += [invalid_value("metadata.labels", key, rule) for rule in _key_errors(key)]
@@ -171,9 +171,11 @@ def _common(metadata: dict[str, Any]) -> list[Cause]:
     if size > _MAX_ANNOTATIONS:
         causes.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
     causes += _owner_causes(metadata.get("ownerReferences", ()))
+    # Definitions and custom objects may have finalizers without a domain, and definitions do.
+    qualified = not kind.custom and kind.group != "apiextensions.k8s.io"
     for index, name in enumerate(metadata.get("finalizers", ())):
         causes += [invalid_value("metadata.finalizers", name, rule) for rule in _key_errors(name)]
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
+        if qualified and "/" not in name and name not in _STANDARD_FINALIZERS:
             causes.append(
                 invalid_value(
                     f"metadata.finalizers[{index}]",
@@ -182,6 +184,11 @@ def _common(metadata: dict[str, Any]) -> list[Cause]:
                 )
             )
     return causes
+
+
+def _qualifies(kind: Kind) -> bool:
+    """Tell whether finalizers need a domain: real servers ask built-in kinds alone for it."""
+    return not kind.custom and kind.group != "apiextensions.k8s.io"
 
 
 def _owner_causes(owners: Any) -> list[Cause]:

@@ -72,7 +72,7 @@ def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
 def check_change(kind: Kind, body: Body, old: Body, part: Part) -> None:
     """Refuse a change with everything that is wrong with it."""
     metadata = body["metadata"]
-    causes = objectmeta.check_change(metadata, old["metadata"])
+    causes = objectmeta.check_change(kind, metadata, old["metadata"])
     causes += _causes(kind, body, old, part)
     _refuse(kind, metadata["name"], causes)
 
