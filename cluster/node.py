@@ -181,11 +181,10 @@ def _start_relay(processes: Processes) -> str:
         except OSError:
             listener.bind(("127.0.0.1", 0))
         listener.listen(128)
-        fd = listener.fileno()
+        listener.set_inheritable(True)
         script = Path(__file__).with_name("relay.py")
-        processes.spawn(
-            "relay", [sys.executable, script, str(fd), str(_API_PORT)], netns=NETNS, pass_fds=(fd,)
-        )
+        argv = [sys.executable, str(script), str(listener.fileno()), str(_API_PORT)]
+        processes.spawn("relay", argv, netns=NETNS)
         return f"https://127.0.0.1:{listener.getsockname()[1]}"
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,7 +40,6 @@ class Processes:
     def __init__(self, run: Path, logs: Path) -> None:
         self.run = run
         self.logs = logs
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def spawn(
         self,
@@ -49,24 +47,31 @@ class Processes:
         argv: Sequence[str | Path],
         *,
         netns: Path | None = None,
-        pass_fds: Sequence[int] = (),
     ) -> None:
-        """Start a process in a session of its own, its output in LOGS/<name>.log."""
+        """Start a process in a session of its own, its output in LOGS/<name>.log.
+
+        It inherits what file descriptors were made inheritable.
+        """
         self.run.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
         # Not `ip netns exec`: that remounts /sys and hides the cgroups from kubelet.
         enter = [] if netns is None else ["nsenter", f"--net={netns}"]
-        with (self.logs / f"{name}.log").open("ab") as log:
-            child = subprocess.Popen(
-                [*enter, *map(str, argv)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=pass_fds,
-            )
-        self._children[name] = child
-        record = {"pid": child.pid, "started": started(child.pid), "boot": _boot()}
+        line = [*enter, *map(str, argv)]
+        log = str(self.logs / f"{name}.log")
+        appended = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        # Not Popen: it wants to be told the end of a process that may well outlive this one.
+        pid = os.posix_spawnp(
+            line[0],
+            line,
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, appended, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        record = {"pid": pid, "started": started(pid), "boot": _boot()}
         draft = self.run / f".{name}.json"
         draft.write_text(json.dumps(record))
         draft.rename(self.run / f"{name}.json")
@@ -109,9 +114,6 @@ class Processes:
                 raise ClusterError(f"{', '.join(stuck)} survived SIGKILL for 10 s")
         for name in names:
             (self.run / f"{name}.json").unlink(missing_ok=True)
-            child = self._children.pop(name, None)
-            if child is not None:
-                child.wait()
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int | None]:
@@ -144,5 +146,8 @@ def _wait(fds: Sequence[int], seconds: float) -> list[int]:
         for fd in left:
             poll.register(fd, select.POLLIN)
         ended = {fd for fd, _ in poll.poll(rest * 1000)}
+        for fd in ended:
+            with contextlib.suppress(ChildProcessError):  # not every one is a child of ours
+                os.waitid(os.P_PIDFD, fd, os.WEXITED)
         left = [fd for fd in left if fd not in ended]
     return left

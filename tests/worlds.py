@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -19,9 +20,16 @@ from cluster.api import ApiWorld
 from cluster.build import API, missing
 from cluster.places import Places
 
+from boilerhouse import catalogue
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.inprocess import InProcess
+from boilerhouse.embedded.provision import provision
+from boilerhouse.embedded.server import ApiServer
+from boilerhouse.embedded.store import Store
 from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.status import Unavailable
 from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Transport
+from boilerhouse.kube.wire import Reply, Request, Socket, Stream, Transport
 
 
 class World(Protocol):
@@ -61,6 +69,73 @@ class RealWorld:
 
     async def forget_history(self) -> None:
         await asyncio.to_thread(self._processes.forget_history)
+
+
+class EmbeddedWorld:
+    """Our own API server on a directory of its own, called in process."""
+
+    name = "embedded"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._history = 10_000
+        self._resources = AsyncExitStack()
+        self.server: ApiServer | None = None
+        self.installed: set[str] = {"catalogue"}
+
+    async def open(self) -> None:
+        async with AsyncExitStack() as resources:
+            store = await Store.open(self._directory, history=self._history)
+            resources.push_async_callback(store.close)
+            server = ApiServer(store, SystemClock())
+            resources.push_async_callback(server.stop)
+            await server.start()
+            await provision(InProcess(server), catalogue.crds())
+            self.server = server
+            self._resources = resources.pop_all()
+
+    async def close(self) -> None:
+        self.server = None
+        await self._resources.aclose()
+
+    def transport(self) -> Transport:
+        return _ToWhicheverRuns(self)
+
+    async def restart(self) -> None:
+        await self.close()
+        await self.open()
+
+    async def forget_history(self) -> None:
+        self._history = 1
+        await self.restart()
+
+
+class _ToWhicheverRuns:
+    """Reaches the server of an embedded world, before and after it was restarted."""
+
+    def __init__(self, world: EmbeddedWorld) -> None:
+        self._world = world
+
+    def _inner(self) -> InProcess:
+        if self._world.server is None:
+            raise Unavailable("the server is down")
+        return InProcess(self._world.server)
+
+    async def request(self, request: Request, *, timeout: float | None = None) -> Reply:
+        return await self._inner().request(request, timeout=timeout)
+
+    def stream(
+        self, request: Request, *, read_timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        return self._inner().stream(request, read_timeout=read_timeout)
+
+    def socket(
+        self, request: Request, subprotocols: tuple[str, ...]
+    ) -> AbstractAsyncContextManager[Socket]:
+        return self._inner().socket(request, subprotocols)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 def absent(sentence: str) -> NoReturn:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from boilerhouse.kube.wire import Transport
 from tests.contract.driver import Api
 from tests.contract.objects import GADGETS, WIDGETS, Body
-from tests.worlds import RealWorld, World
+from tests.worlds import EmbeddedWorld, RealWorld, World
 
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.real)])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    real: RealWorld = request.getfixturevalue("real_world")
-    yield real
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """The API server that a test runs against: a fresh one of ours, and the session's real one."""
+    if request.param == "real":
+        real: RealWorld = request.getfixturevalue("real_world")
+        yield real
+        return
+    embedded = EmbeddedWorld(tmp_path / "world")
+    await embedded.open()
+    yield embedded
+    await embedded.close()
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""A client of the real node, in a namespace of its own that goes when the test ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from boilerhouse.kube.transport import Http
+from tests.waiting import until_found
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
+    name = f"e2e-{os.getpid()}-{next(_NUMBERS)}"
+    client = Client(Http(from_kubeconfig(node_kubeconfig)), name)
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    await until_found(client, SERVICE_ACCOUNTS, "default")
+    yield client
+    await client.delete(NAMESPACES, name)
+    await client.close()
