@@ -73,7 +73,6 @@ class _Level(NamedTuple):
     fields: dict[str, _Level]
     items: _Level | None
     entries: _Level | None
-    all_of: tuple[_Level, ...]
 
 
 class _Correlation(NamedTuple):
@@ -118,7 +117,7 @@ class Rules:
         """
         causes: list[Cause] = []
         node = Builder().tree(openapi)
-        level = _compile(node, node, path, _Place(root=True), causes)
+        level = _compile(node, path, _Place(root=True), causes)
         if causes:
             raise RulesRefused(causes)
         return cls(level)
@@ -142,58 +141,34 @@ class _Place(NamedTuple):
     uncorrelated: str = ""
 
 
-def _compile(
-    node: Node, typed_by: Node, path: str, place: _Place, causes: list[Cause]
-) -> _Level | None:
-    """Compile a node's rules and those below. In an allOf, `typed_by` is the node around it."""
-    fields = {
-        name: level
-        for name, child in node.props.items()
-        if name in typed_by.props
-        and (
-            level := _compile(
-                child,
-                typed_by.props[name],
-                f"{path}.properties[{name}]",
-                place._replace(root=False),
-                causes,
-            )
-        )
-    }
-    items = entries = None
+def _compile(node: Node, path: str, place: _Place, causes: list[Cause]) -> _Level | None:
+    """Compile a node's rules and those below, or return None when there are none."""
     below = place._replace(root=False)
-    if node.items is not None and typed_by.items is not None:
-        if typed_by.list_type != "map" and not below.uncorrelated:
+    fields: dict[str, _Level] = {}
+    for name, child in node.props.items():
+        level = _compile(child, f"{path}.properties[{name}]", below, causes)
+        if level is not None:
+            fields[name] = level
+    items = entries = None
+    if node.additional is not None:
+        entries = _compile(node.additional, f"{path}.additionalProperties", below, causes)
+    if node.items is not None:
+        if node.list_type != "map" and not below.uncorrelated:
             below = below._replace(uncorrelated=path)
-        items = _compile(node.items, typed_by.items, f"{path}.items", below, causes)
-    if node.additional is not None and typed_by.additional is not None:
-        entries = _compile(
-            node.additional,
-            typed_by.additional,
-            f"{path}.additionalProperties",
-            place._replace(root=False),
-            causes,
-        )
-    parts = () if node.logic is None else node.logic.all_of
-    all_of = tuple(
-        level
-        for index, child in enumerate(parts)
-        if (level := _compile(child, typed_by, f"{path}.allOf[{index}]", place, causes))
-    )
+        items = _compile(node.items, f"{path}.items", below, causes)
     written = node.openapi.get(_KEY) or ()
     rules: list[_Rule] = []
     if written:
-        given = type_of(typed_by, root=place.root or typed_by.embedded)
+        given = type_of(node, root=place.root or node.embedded)
         for index, rule in enumerate(written):
             where = f"{path}.{_KEY}[{index}]"
             if given is None:
                 causes.append(invalid_value(where, rule, "rules cannot see a value of this type"))
-            elif compiled := _compile_rule(rule, typed_by, given, where, place, causes):
+            elif compiled := _compile_rule(rule, node, given, where, place, causes):
                 rules.append(compiled)
-    if not (rules or fields or items or entries or all_of):
+    if not (rules or fields or items or entries):
         return None
-    shown = typed_by.type_names or "object"
-    return _Level(typed_by, shown, tuple(rules), fields, items, entries, all_of)
+    return _Level(node, node.type_names or "object", tuple(rules), fields, items, entries)
 
 
 def _compile_rule(
@@ -305,8 +280,6 @@ def _check(
         tie = current or parent
         if rule.transition or tie is None or not tie.unchanged():
             causes.append(cause)
-    for part in level.all_of:
-        _check(part, path, new, old, None, parent, causes)
     if new.__class__ is dict:
         _check_fields(level, path, new, old, current, parent, causes)
     elif new.__class__ is list and level.items is not None:

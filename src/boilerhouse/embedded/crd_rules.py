@@ -50,6 +50,7 @@ def crd_causes(body: Mapping[str, Any], old: Mapping[str, Any] | None = None) ->
         causes.append(invalid_value("metadata.name", body["metadata"].get("name", ""), message))
     causes += _group(spec) + _scope(spec) + _names(names)
     causes += _versions(spec) + _conversion(spec)
+    causes += _stored(spec, (body.get("status") or {}).get("storedVersions") or [])
     if spec.get("preserveUnknownFields"):
         causes.append(invalid_value("spec.preserveUnknownFields", True, "must be false"))
     if old is not None:
@@ -110,6 +111,8 @@ def _versions(spec: Mapping[str, Any]) -> list[Cause]:
         path = f"spec.versions[{index}]"
         if not _is_label(name):
             causes.append(invalid_value(f"{path}.name", name, _LABEL_RULE))
+            if index == 0:  # the first is also the version of old clients, and reported as such
+                causes.append(invalid_value("spec.version", name, _LABEL_RULE))
         if name in seen:
             causes.append(invalid_value("spec.versions", name, "must contain unique version names"))
         seen.add(name)
@@ -123,6 +126,25 @@ def _versions(spec: Mapping[str, Any]) -> list[Cause]:
             "the storage version, and no other, must be served: conversion is not supported here"
         )
         causes.append(forbidden_field("spec.versions", message))
+    return causes
+
+
+def _stored(spec: Mapping[str, Any], stored: list[str]) -> list[Cause]:
+    """Check that every version objects may be stored in is still there."""
+    where = "status.storedVersions"
+    if not stored:
+        return [invalid_value(where, stored, "must have at least one stored version")]
+    versions = spec.get("versions") or []
+    causes = [
+        invalid_value(where, stored, f"must have the storage version {version.get('name')}")
+        for version in versions
+        if version.get("storage") and version.get("name") not in stored
+    ]
+    known = [version.get("name") for version in versions]
+    for index, name in enumerate(stored):
+        if name not in known:
+            message = "missing from spec.versions, though objects may be stored in it"
+            causes.append(invalid_value(f"{where}[{index}]", name, message))
     return causes
 
 

@@ -37,7 +37,7 @@ _ONLY_OUTSIDE: Final = (
     "type", "default", "title", "description", "nullable", "additionalProperties",
     "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource",
     "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
-    "x-kubernetes-map-type",
+    "x-kubernetes-map-type", "x-kubernetes-validations",
 )  # fmt: skip
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _AT_ROOT_WITH_STATUS: Final = frozenset({
@@ -83,7 +83,7 @@ def _structural(schema: Tree, path: str, level: str) -> list[Cause]:
     items = schema.get("items")
     if isinstance(items, Mapping):
         causes += _structural(items, f"{path}.items", "specified array items")
-    if schema.get("type") == "array" and items is None and "items" in schema:
+    if schema.get("type") == "array" and items is None:
         causes.append(required(f"{path}.items", "must be specified"))
     extra = schema.get("additionalProperties")
     if extra is not None and level == "root":
@@ -94,7 +94,7 @@ def _structural(schema: Tree, path: str, level: str) -> list[Cause]:
         causes += _structural(extra, f"{path}.additionalProperties", "specified object fields")
     causes += _types(schema, path, level)
     causes += _meta(schema, path, level)
-    causes += _narrowing(schema, schema, path, path)
+    causes += _narrowing(schema, schema if level == "root" else None, path, path)
     return causes
 
 
@@ -175,8 +175,12 @@ def _meta(schema: Tree, path: str, level: str) -> list[Cause]:
     return causes
 
 
-def _narrowing(schema: Tree, around: Tree, path: str, outside: str) -> list[Cause]:
-    """Check the narrowing parts of `schema`, which stand in the structure of `around`."""
+def _narrowing(schema: Tree, around: Tree | None, path: str, outside: str) -> list[Cause]:
+    """Check the narrowing parts of a schema.
+
+    At the root (and only there, on a real server too) `around` is the structure that must have
+    whatever the parts name.
+    """
     causes: list[Cause] = []
     if schema.get("pattern"):
         try:
@@ -184,7 +188,7 @@ def _narrowing(schema: Tree, around: Tree, path: str, outside: str) -> list[Caus
         except BadPattern as error:
             message = f"must be a valid regular expression, but isn't: {error}"
             causes.append(invalid_value(f"{path}.pattern", schema["pattern"], message))
-    typed = bool(around.get("x-kubernetes-int-or-string"))
+    typed = bool(schema.get("x-kubernetes-int-or-string"))
     for key in _NARROWING:
         parts = schema.get(key) or ()
         if typed and key == "anyOf" and parts == _INT_OR_STRING:
@@ -202,26 +206,33 @@ def _narrowing(schema: Tree, around: Tree, path: str, outside: str) -> list[Caus
 def _nested(
     part: Tree, around: Tree | None, path: str, outside: str, *, skip_any: bool = False
 ) -> list[Cause]:
+    """Check one part. `around`: see `_narrowing`."""
     causes = [
         forbidden_field(f"{path}.{key}", "must be undefined to be structural")
         for key in _ONLY_OUTSIDE
         if part.get(key)
     ]
-    if around is None:
-        causes.append(required(outside, f"because it is defined in {path}"))
-        around = {}
     inner = {key: value for key, value in part.items() if not (skip_any and key == "anyOf")}
     causes += _narrowing(inner, around, path, outside)
-    items = part.get("items")
-    if isinstance(items, Mapping):
-        causes += _nested(items, around.get("items"), f"{path}.items", f"{outside}.items")
-    props = around.get("properties") or {}
-    for name, child, where in _children(part, path):
+    inside: list[tuple[Tree, str, str]] = []
+    if part.get("items") is not None:
+        inside.append((part["items"], "items", "items"))
+    for name, child, _ in _children(part, path):
+        key = f"properties[{name}]"
         if name == "metadata":
-            causes.append(forbidden_field(where, "must not be specified in a nested context"))
-        extra = around.get("additionalProperties")
-        below = props.get(name, extra if isinstance(extra, Mapping) else None)
-        causes += _nested(child, below, where, f"{outside}.properties[{name}]")
+            message = "must not be specified in a nested context"
+            causes.append(forbidden_field(f"{path}.{key}", message))
+        inside.append((child, key, name))
+    for child, key, name in inside:
+        below: Tree | None = None
+        if around is not None:
+            below = (
+                around.get("items") if key == "items" else around.get("properties", {}).get(name)
+            )
+            if below is None:
+                message = f"because it is defined in {path}.{key}"
+                causes.append(required(f"{outside}.{key}", message))
+        causes += _nested(child, below, f"{path}.{key}", f"{outside}.{key}")
     return causes
 
 
@@ -230,6 +241,9 @@ def _openapi(schema: Tree, path: str, place: _Place, *, root: bool = False) -> l
     named = schema.get("type") or ""
     if named and named not in _TYPES:
         causes.append(unsupported_value(f"{path}.type", named, _TYPES))
+    if named == "null":
+        message = "type cannot be set to null, use nullable as an alternative"
+        causes.append(forbidden_field(f"{path}.type", message))
     if schema.get("default") is not None and place.no_defaults:
         causes.append(forbidden_field(f"{path}.default", f"must not be set {place.no_defaults}"))
     causes += [
@@ -263,10 +277,10 @@ def _openapi(schema: Tree, path: str, place: _Place, *, root: bool = False) -> l
             )
         )
     if isinstance(extra, Mapping):
-        below = place
+        inner = place
         if place.inside_meta:
-            below = place._replace(no_defaults="inside additionalProperties of object metadata")
-        causes += _openapi(extra, f"{path}.additionalProperties", below)
+            inner = place._replace(no_defaults="inside additionalProperties of object metadata")
+        causes += _openapi(extra, f"{path}.additionalProperties", inner)
     for name, child, where in _children(schema, path):
         below = place
         if name in _META and (root or schema.get("x-kubernetes-embedded-resource")):
