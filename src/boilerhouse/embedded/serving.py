@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import os
 import socket
@@ -210,7 +211,10 @@ def bind_tcp(host: str, port: int | None, kept: int | None) -> socket.socket:
         if port is not None
         else [*([kept] if kept else []), *range(FIRST_PORT, FIRST_PORT + PORTS_TRIED)]
     )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        family = {4: socket.AF_INET, 6: socket.AF_INET6}[ipaddress.ip_address(host).version]
+    except ValueError as error:
+        raise ListenError(f"cannot listen on {host}: not an IP address") from error
     for candidate in wanted:
         bound = socket.socket(family, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -261,6 +261,14 @@ def test_the_kept_port_is_taken_first_and_the_next_free_one_if_it_is_busy() -> N
         assert kept.getsockname()[1] == busy
 
 
+def test_an_address_is_an_address() -> None:
+    """Names are not resolved: the certificate must name what was bound."""
+    with pytest.raises(serving.ListenError, match="not an IP address"):
+        serving.bind_tcp("localhost", 0, None)
+    with serving.bind_tcp("::1", 0, None) as bound:
+        assert bound.family == socket.AF_INET6
+
+
 def test_a_dead_process_leaves_a_socket_that_is_no_obstacle(tmp_path: Path) -> None:
     """The socket file of a killed `up` is replaced; a name that is too long is explained."""
     serving.bind_unix(tmp_path / "s").close()

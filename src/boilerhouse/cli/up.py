@@ -1,0 +1,120 @@
+"""`boilerhouse up`: everything on one machine, in one process, until it is told to stop.
+
+signals ─► stop ─┐
+World.open ──────┴─► serve ─► World.close
+
+The first Ctrl-C (or SIGTERM) stops in good order and exits 0: that is what was asked for. A second
+one does not wait and exits 130. What keeps it from starting is one sentence and exit 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+from pathlib import Path
+
+import structlog
+import typer
+import uvloop
+
+from boilerhouse.cli import logs
+from boilerhouse.embedded.pki import PkiError
+from boilerhouse.embedded.serving import ListenError
+from boilerhouse.embedded.store import StoreFailed, StoreLocked
+from boilerhouse.embedded.world import World
+from boilerhouse.version import version
+
+# Seconds in which signals are one: make and the terminal may both pass on the same Ctrl-C.
+ONE_CTRL_C = 0.3
+
+log = structlog.get_logger()
+
+
+def run(data: Path | None, host: str, port: int | None) -> int:
+    """Serve until stopped; return the exit code."""
+    logs.configure()
+    _allow_many_connections()
+    directory = (data or default_directory()).absolute()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(directory, host, port))
+    except (StoreLocked, StoreFailed, ListenError, PkiError) as error:
+        typer.echo(f"boilerhouse: {error}", err=True)
+        return 1
+    except OSError as error:
+        typer.echo(f"boilerhouse: {directory} cannot be used: {error}", err=True)
+        return 1
+    return 0
+
+
+def default_directory() -> Path:
+    """Return $XDG_DATA_HOME/boilerhouse; an unset, empty or relative variable does not count."""
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "boilerhouse"
+
+
+async def _serve(directory: Path, host: str, port: int | None) -> None:
+    stop = _stop_on_signals()
+    world = await World.open(directory, host=host, port=port)
+    try:
+        typer.echo(_where(world))
+        log.info(
+            "up.serving",
+            server=world.address,
+            kubeconfig=str(world.kubeconfig),
+            socket=str(world.socket),
+            data=str(directory),
+        )
+        await stop.wait()
+        log.info("up.stopping")
+    finally:
+        await world.close()
+    log.info("up.stopped")
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    since = 0.0
+
+    def asked() -> None:
+        nonlocal since
+        if not stop.is_set():
+            since = loop.time()
+        stop.set()
+
+    def interrupted() -> None:
+        if stop.is_set() and loop.time() - since > ONE_CTRL_C:
+            typer.echo("boilerhouse: not waiting any longer", err=True)
+            # Nothing acknowledged is lost by this: every answer was on disk before it left.
+            os._exit(130)
+        asked()
+
+    loop.add_signal_handler(signal.SIGTERM, asked)
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    return stop
+
+
+def _where(world: World) -> str:
+    return f"""\
+Boilerhouse {version()} is up.
+
+  Kubernetes API   {world.address}
+  also on          {world.socket}
+  kubeconfig       {world.kubeconfig}
+
+In another terminal:
+
+  export KUBECONFIG={world.kubeconfig}
+  kubectl get bhw,bhp,bhc,bht
+
+Stop it with Ctrl-C; what is stored stays in {world.directory}.
+"""
+
+
+def _allow_many_connections() -> None:
+    """Raise the number of open files to what the system allows: each watch is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,91 @@
+"""The embedded world put together: a data directory becomes a Kubernetes API that is served.
+
+DIR/lock, kube.db ─► Store ─► ApiServer ─┬─► InProcess (our own clients)
+                                         ├─► DIR/kube.sock
+DIR/pki ─────────────────────────────────┴─► https://127.0.0.1:6443 ─► DIR/kubeconfig
+
+Opened in the order in which a failure costs least: the lock first, the address last, so that
+nobody finds a kubeconfig that leads to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from boilerhouse import catalogue
+from boilerhouse.core.clock import Clock, SystemClock
+from boilerhouse.embedded import kubeconfig, pki, serving
+from boilerhouse.embedded.durable import private_directory
+from boilerhouse.embedded.inprocess import InProcess
+from boilerhouse.embedded.provision import provision
+from boilerhouse.embedded.server import ApiServer
+from boilerhouse.embedded.store import Store
+
+
+class World:
+    """Everything that `up` runs, from `open` to `close`."""
+
+    def __init__(
+        self, directory: Path, address: str, server: ApiServer, resources: AsyncExitStack
+    ) -> None:
+        self.directory = directory
+        self.address = address
+        self.socket = directory / "kube.sock"
+        self.kubeconfig = directory / "kubeconfig"
+        self.server = server
+        self.transport = InProcess(server)
+        self._resources = resources
+
+    @classmethod
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        clock: Clock | None = None,
+    ) -> World:
+        """Open the data directory and serve it; what was opened is closed again on failure."""
+        clock = clock or SystemClock()
+        private_directory(directory)
+        async with AsyncExitStack() as resources:
+            store = await Store.open(directory)
+            resources.push_async_callback(store.close)
+            server = ApiServer(store, clock)
+            await server.start()
+            resources.push_async_callback(server.stop)
+            await provision(InProcess(server), catalogue.crds())
+
+            hosts = tuple(dict.fromkeys((*pki.LOOPBACK, host)))
+            made = await asyncio.to_thread(pki.ensure, directory / "pki", clock, hosts)
+            kept = kubeconfig.kept_port(directory / "kubeconfig")
+            unix = serving.bind_unix(directory / "kube.sock")
+            resources.callback(unix.close)
+            tcp = serving.bind_tcp(host, port, kept)
+            resources.callback(tcp.close)
+            listeners = serving.Serving(server, unix, tcp, made)
+            await listeners.start(clock, hosts)
+            resources.push_async_callback(listeners.stop)
+
+            address = _address(host, tcp.getsockname()[1])
+            kubeconfig.write(directory / "kubeconfig", address, made.ca, made.token)
+            return cls(directory, address, server, resources.pop_all())
+        raise AssertionError("the block returns or raises")
+
+    async def close(self) -> None:
+        """Stop serving in good order, then close the store; safe to call twice."""
+        await self._resources.aclose()
+        with contextlib.suppress(FileNotFoundError):
+            self.socket.unlink()
+
+
+def _address(host: str, port: int) -> str:
+    """Return the URL that clients on this machine use."""
+    bound = ipaddress.ip_address(host)
+    if bound.is_unspecified:
+        host = "127.0.0.1" if bound.version == 4 else "::1"
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -1,0 +1,96 @@
+"""The command line: help, version, generated files, where data goes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from boilerhouse import catalogue
+from boilerhouse.cli.app import app
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner()
+
+
+def test_help_names_every_command(runner: CliRunner) -> None:
+    """A bare `boilerhouse` and `--help` both say what can be done."""
+    for arguments in ([], ["--help"], ["-h"]):
+        output = runner.invoke(app, arguments).output
+        assert all(name in output for name in ("up", "gen", "version"))
+
+
+def test_version_is_the_installed_one(runner: CliRunner) -> None:
+    """`boilerhouse version` prints one line."""
+    result = runner.invoke(app, ["version"])
+    assert (result.exit_code, result.output.split()[0]) == (0, "boilerhouse")
+
+
+def test_the_program_starts_as_a_module() -> None:
+    """`python -m boilerhouse.main` is the same program; a wrong option is exit code 2."""
+    done = subprocess.run(
+        [sys.executable, "-m", "boilerhouse.main", "up", "--nonsense"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--nonsense" in done.stderr
+
+
+def test_generated_files_are_written_and_then_fresh(runner: CliRunner, tmp_path: Path) -> None:
+    """gen writes what is missing, says so, and --check agrees afterwards."""
+    (tmp_path / "pyproject.toml").touch()
+    root = ["--root", str(tmp_path)]
+    stale = runner.invoke(app, ["gen", "--check", *root])
+    assert stale.exit_code == 1
+    assert all(f"stale: {path}" in stale.output for path in catalogue.generated())
+    assert not (tmp_path / "config").exists()
+    assert runner.invoke(app, ["gen", *root]).exit_code == 0
+    for path, text in catalogue.generated().items():
+        assert (tmp_path / path).read_text() == text
+    assert runner.invoke(app, ["gen", "--check", *root]).exit_code == 0
+    path = next(iter(catalogue.generated()))
+    (tmp_path / path).write_text("edited by hand")
+    assert f"stale: {path}" in runner.invoke(app, ["gen", "--check", *root]).output
+
+
+def test_generated_files_are_only_written_into_the_repository(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    """Elsewhere gen refuses instead of littering."""
+    result = runner.invoke(app, ["gen", "--root", str(tmp_path)])
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_repository_is_fresh(runner: CliRunner) -> None:
+    """What is committed is what the models say."""
+    result = runner.invoke(app, ["gen", "--check", "--root", str(ROOT)])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [
+        ("/somewhere", "/somewhere/boilerhouse"),
+        ("", "/home/me/.local/share/boilerhouse"),
+        ("relative", "/home/me/.local/share/boilerhouse"),
+    ],
+)
+def test_data_goes_where_xdg_says(
+    monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
+) -> None:
+    """An absolute XDG_DATA_HOME counts; anything else is as if it were not set."""
+    from boilerhouse.cli.up import default_directory
+
+    monkeypatch.setenv("XDG_DATA_HOME", variable)
+    monkeypatch.setenv("HOME", "/home/me")
+    assert default_directory() == Path(expected)

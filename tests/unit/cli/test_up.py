@@ -1,0 +1,175 @@
+"""`boilerhouse up` as a process: what it prints, how it stops, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from boilerhouse.cli.up import ONE_CTRL_C
+from boilerhouse.embedded.kubeconfig import kept_port
+
+
+def start(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "boilerhouse.main", "up", "--data", str(data), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+
+
+def banner(process: subprocess.Popen[str]) -> str:
+    """Wait until it says that it is up; return all that it said."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("Stop it"):
+            return "".join(lines)
+    pytest.fail(f"it ended with {process.wait()}: {process.stderr and process.stderr.read()}")
+
+
+@contextmanager
+def running(data: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    process = start(data, *options)
+    try:
+        banner(process)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def client(data: Path) -> httpx2.Client:
+    transport = httpx2.HTTPTransport(uds=str(data / "kube.sock"))
+    return httpx2.Client(base_url="http://local", transport=transport)
+
+
+CONFIG_MAPS = "/api/v1/namespaces/boilerhouse/configmaps"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_says_where_everything_is_and_stops_when_asked(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Addresses on stdout, JSON lines on stderr, exit code 0, nothing left but the data."""
+    data = tmp_path / "data"
+    process = start(data, "--kube-port", "0")
+    text = banner(process)
+    port = kept_port(data / "kubeconfig")
+    assert f"https://127.0.0.1:{port}" in text
+    assert f"export KUBECONFIG={data / 'kubeconfig'}" in text
+    assert "Ctrl-C" in text
+    for name in ("kubeconfig", "kube.sock"):
+        assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    with client(data) as local:
+        names = {i["metadata"]["name"] for i in local.get("/api/v1/namespaces").json()["items"]}
+        assert "boilerhouse" in names
+        assert local.get("/apis/boilerhouse.dev/v1alpha1").status_code == 200
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0, errors
+    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert events[0] == "up.serving"
+    assert events[-1] == "up.stopped"
+    assert not (data / "kube.sock").exists()
+
+
+def test_what_was_written_and_the_port_survive_a_kill(tmp_path: Path) -> None:
+    """Killed and started again, it is at the same address and knows what it had acknowledged."""
+    with running(tmp_path) as process, client(tmp_path) as local:
+        body = {"metadata": {"name": "kept"}, "data": {"a": "1"}}
+        assert local.post(CONFIG_MAPS, json=body).status_code == 201
+        port = kept_port(tmp_path / "kubeconfig")
+        config = (tmp_path / "kubeconfig").read_text()
+        process.kill()
+        process.wait()
+    with running(tmp_path), client(tmp_path) as local:
+        assert local.get(f"{CONFIG_MAPS}/kept").json()["data"] == {"a": "1"}
+        assert kept_port(tmp_path / "kubeconfig") == port
+        assert (tmp_path / "kubeconfig").read_text() == config
+
+
+def test_a_second_up_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    """One sentence that names the directory, exit code 1, and the first one does not notice."""
+    with running(tmp_path, "--kube-port", "0"):
+        second = start(tmp_path)
+        out, errors = second.communicate(timeout=20)
+        assert (second.returncode, out) == (1, "")
+        assert errors.count("\n") == 1
+        assert str(tmp_path) in errors
+        with client(tmp_path) as local:
+            assert local.get("/readyz").status_code == 200
+
+
+def test_a_port_that_is_taken_is_refused_when_it_was_asked_for(tmp_path: Path) -> None:
+    """Asked for by name, a port is that one or none."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start(tmp_path, "--kube-port", str(port))
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors.startswith("boilerhouse: cannot listen on 127.0.0.1:")
+    assert errors.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """A file where the directory should be is one sentence, not a traceback."""
+    (tmp_path / "file").touch()
+    process = start(tmp_path / "file" / "data")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors.count("\n") == 1
+    assert "Traceback" not in errors
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """With a request in flight that never ends, the second Ctrl-C ends the process at once: 130."""
+    with running(tmp_path, "--kube-port", "0") as process:
+        peer = socket.socket(socket.AF_UNIX)
+        peer.connect(str(tmp_path / "kube.sock"))
+        peer.sendall(b"POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n")
+        with client(tmp_path) as local:
+            local.get("/readyz")  # by now the other request has been taken up, too
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert any("up.stopping" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)  # the same Ctrl-C, passed on by make
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2 * ONE_CTRL_C)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(3) == 130
+        peer.close()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_on_a_terminal_log_lines_are_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
+    """No JSON there; colours unless NO_COLOR says otherwise."""
+    monkeypatch.setenv("NO_COLOR", "1" if plain else "")
+    ours, theirs = pty.openpty()
+    process = start(tmp_path, "--kube-port", "0", stderr=theirs)
+    os.close(theirs)
+    banner(process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    text = ""
+    try:
+        while piece := os.read(ours, 4096):
+            text += piece.decode()
+    except OSError:
+        pass  # how a terminal says that the other end is closed
+    os.close(ours)
+    assert "up.serving" in text
+    assert '"event"' not in text
+    assert ("\x1b[" in text) is not plain
