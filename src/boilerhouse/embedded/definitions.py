@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import structlog
@@ -74,7 +75,7 @@ class Definitions:
         }
         for name, item in stored.items():
             if self._installed.get(name) != item.revision:
-                self._registry.install(kind_from_crd(item.body))
+                self._registry.install(replace(kind_from_crd(item.body), since=item.revision))
                 self._installed[name] = item.revision
         for name in self._installed.keys() - stored.keys():
             self._registry.remove(name)

@@ -110,6 +110,8 @@ class Kind:
     create_on_update: bool = False
     # Made of a CustomResourceDefinition.
     custom: bool = False
+    # Objects stored before this revision are read through the schema, which may have changed since.
+    since: int = 0
 
     @property
     def resource(self) -> str:

@@ -21,6 +21,7 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.index import place
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.negotiation import Rendering
+from boilerhouse.embedded.presenting import Presenter
 from boilerhouse.embedded.refusals import invalid_options, too_new
 from boilerhouse.embedded.rendering import as_table, encode, metadata_only, written
 from boilerhouse.embedded.routing import Target
@@ -77,9 +78,10 @@ class TokenExpired(Gone):
 
 
 class Lists:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, presenter: Presenter) -> None:
         self._store = store
         self._clock = clock
+        self._presenter = presenter
 
     def answer(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer a list request."""
@@ -98,6 +100,7 @@ class Lists:
             items, revision, start = self._resume(target, token)
         else:
             items, revision = self._begin(target, selection, request)
+        items = self._presenter.all_shown(target.kind, items)
         return _cut(items, revision, start, limit, selection)
 
     def reply(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Reply:

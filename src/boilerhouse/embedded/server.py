@@ -30,6 +30,7 @@ from boilerhouse.embedded.negotiation import Rendering, negotiate
 from boilerhouse.embedded.node import Node, Session
 from boilerhouse.embedded.openapi import OpenApi
 from boilerhouse.embedded.pods import SESSIONS, Pods
+from boilerhouse.embedded.presenting import Presenter
 from boilerhouse.embedded.quota import Quotas
 from boilerhouse.embedded.refusals import no_such_resource, not_allowed
 from boilerhouse.embedded.registry import Registry
@@ -64,9 +65,10 @@ class ApiServer:
         self._tasks: list[asyncio.Task[None]] = []
         writer = Writer(store, Quotas(store, self.registry))
         admission = Admission(store, clock)
-        self._lists = Lists(store, clock)
-        self._watches = Watches(store, clock)
-        self._verbs = Verbs(store, clock, admission, writer)
+        presenter = Presenter()
+        self._lists = Lists(store, clock, presenter)
+        self._watches = Watches(store, clock, presenter)
+        self._verbs = Verbs(store, clock, admission, writer, presenter)
         self._removal = Removal(store, clock, writer, self._lists)
         self._scales = Scales(store, clock, admission, self._verbs)
         self._pods = Pods(store, clock, writer, self.nodes, self._removal.delete)

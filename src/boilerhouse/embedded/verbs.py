@@ -21,6 +21,7 @@ from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.negotiation import Rendering
 from boilerhouse.embedded.options import WriteOptions, write_options
 from boilerhouse.embedded.preparing import Part
+from boilerhouse.embedded.presenting import Presenter
 from boilerhouse.embedded.refusals import (
     already_exists,
     conflict,
@@ -55,11 +56,19 @@ decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Verbs:
-    def __init__(self, store: Store, clock: Clock, admission: Admission, writer: Writer) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        admission: Admission,
+        writer: Writer,
+        presenter: Presenter,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._admission = admission
         self._writer = writer
+        self._presenter = presenter
 
     async def create(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         options = write_options(request, "CreateOptions")
@@ -71,6 +80,7 @@ class Verbs:
         stored = self._store.get(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
+        stored = self._presenter.shown(kind, stored)
         include = request.param("includeObject")
         return object_reply(kind, stored, rendering, self._clock.now(), include=include)
 
@@ -115,7 +125,7 @@ class Verbs:
         stored = self._store.head(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
-        body = change(stored.body)
+        body = change(self._presenter.shown(kind, stored).body)
         unknown = kind.schema.prune(body)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)

@@ -17,6 +17,7 @@ from datetime import datetime
 from boilerhouse.core.clock import Clock, rng
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.negotiation import Rendering
+from boilerhouse.embedded.presenting import Presenter
 from boilerhouse.embedded.refusals import invalid_options, too_new
 from boilerhouse.embedded.rendering import encode, shaped
 from boilerhouse.embedded.routing import Target
@@ -60,9 +61,10 @@ class _Wanted:
 
 
 class Watches:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, presenter: Presenter) -> None:
         self._store = store
         self._clock = clock
+        self._presenter = presenter
 
     def answer(self, target: Target, request: Request, rendering: Rendering) -> Stream:
         """Begin a watch. What is wrong with the request is refused; what is too old or too new is
@@ -75,6 +77,7 @@ class Watches:
         # until then: a stream that nobody reads costs nothing, the history bridges the gap.
         current = self._store.revision
         first = self._store.scan(resource, namespace) if wanted.initial else []
+        first = self._presenter.all_shown(wanted.kind, first)
         return Stream(200, self._run(wanted, current, first))
 
     async def _run(
@@ -154,9 +157,10 @@ class Watches:
             if not before and not after:
                 return b""
             kind = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        if wanted.rendering.plain:
+        if wanted.rendering.plain and change.revision >= wanted.kind.since:
             return change.event_line(kind)
-        return _written(wanted, kind, change.object_as(kind), self._clock.now())
+        shown = self._presenter.shown(wanted.kind, change.object_as(kind))
+        return _written(wanted, kind, shown, self._clock.now())
 
 
 def _read(target: Target, request: Request, rendering: Rendering) -> _Wanted:
