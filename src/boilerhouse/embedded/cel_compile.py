@@ -241,6 +241,9 @@ class Compiler:
         compiled = [self.compile(item) for item in items]
         element = _common([each.type for each in compiled])
         runs = [cel_operators.finished(each) for each in compiled]
+        if all(_is_constant(item) for item in items):
+            made = [run({}) for run in runs]  # nothing ever changes a list in place
+            return Compiled(list_of(element), lambda env: made)
         return Compiled(list_of(element), lambda env: [run(env) for run in runs])
 
     def _map(self, entries: tuple[tuple[Expr, Expr], ...]) -> Compiled:
@@ -262,6 +265,12 @@ def _refuse_missing(name: str) -> None:
     if name in cel_functions.KNOWN_ELSEWHERE or library in _LIBRARIES:
         raise CelTypeError(f"the function '{name}' is not supported here")
     raise CelTypeError(f"undeclared reference to '{name}'")
+
+
+def _is_constant(tree: Expr) -> bool:
+    if isinstance(tree, ListOf):
+        return all(_is_constant(item) for item in tree.items)
+    return isinstance(tree, Literal)
 
 
 def _common(types: list[Type]) -> Type:
