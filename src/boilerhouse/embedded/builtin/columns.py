@@ -49,19 +49,16 @@ def _pairs(found: Mapping[str, str] | None) -> str:
 def _selector(selector: Body | None) -> str:
     """Write a LabelSelector as a label selector's text."""
     selector = selector or {}
-    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    parts = {key: f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()}
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
         values = ",".join(sorted(expression.get("values", ())))
-        parts.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }.get(operator, key)
-        )
-    return ",".join(sorted(parts)) or _NONE
+        parts[key] = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "DoesNotExist": f"!{key}",
+        }.get(operator, key)
+    return ",".join(parts[key] for key in sorted(parts)) or _NONE
 
 
 def _service_ports(body: Body) -> str:
@@ -148,7 +145,8 @@ def _some(values: Iterable[str], empty: str) -> str:
 
 
 def _slice_ports(body: Body) -> str:
-    return _some((str(port.get("port", "*")) for port in body.get("ports") or ()), _UNSET)
+    ports = body.get("ports") or ()
+    return _some((str(port.get("port") or port.get("name") or "*") for port in ports), _UNSET)
 
 
 def _slice_addresses(body: Body) -> str:

@@ -14,8 +14,8 @@ from boilerhouse.embedded.builtin import (
     data,
     network,
     pod,
+    pod_change,
     pod_columns,
-    pod_rules,
     service,
     statefulset,
     storage,
@@ -187,7 +187,7 @@ def _core_kinds() -> list[Kind]:
             default=pod.default,
             born=pod.born,
             carried=pod.carried,
-            validate=pod_rules.validate,
+            validate=pod_change.validate,
             selectable=_fields(
                 "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
                 "spec.serviceAccountName", "status.phase", "status.podIP",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from typing import Any
 
+from boilerhouse.embedded.builtin.honoured import REFUSED
 from boilerhouse.embedded.builtin.rules import (
     config_key,
     dns_label,
@@ -35,6 +35,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ACTIONS = ("exec", "httpGet", "tcpSocket", "grpc")
 _MAX_ID = 2**31 - 1
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+_NO_SOURCES = REFUSED["io.k8s.api.core.v1.Volume"]
 # An environment variable's name: printable ASCII without "=".
 _VARIABLE = re.compile(r"[ -<>-~]+")
 
@@ -96,6 +97,11 @@ def _unique_name(field: str, name: str, seen: set[str]) -> list[Cause]:
 def _volume(field: str, volume: Body, seen: set[str]) -> list[Cause]:
     causes = _unique_name(field, volume["name"], seen)
     sources = [name for name in volume if name != "name"]
+    # The schema lets pass what is empty; an empty source is a volume all the same.
+    for source in sources:
+        if source in _NO_SOURCES:
+            words = f"not supported here: {_NO_SOURCES[source]}"
+            causes.append(forbidden_field(f"{field}.{source}", words))
     for extra in sources[1:]:
         causes.append(
             forbidden_field(f"{field}.{extra}", "may not specify more than 1 volume type")
@@ -348,46 +354,3 @@ def _toleration(field: str, toleration: Body) -> list[Cause]:
         words = "value must be empty when `operator` is 'Exists'"
         causes.append(invalid_value(f"{field}.operator", toleration, words))
     return causes
-
-
-def validate(body: Body, old: Body | None) -> list[Cause]:
-    """Check a Pod, new or changed."""
-    causes = spec_causes(body["spec"])
-    return causes if old is None else causes + change_causes(body["spec"], old["spec"])
-
-
-_CHANGE = (
-    "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
-    "to 1 if it was previously negative)"
-)
-
-
-def change_causes(spec: Body, old: Body) -> list[Cause]:
-    """A Pod's spec is fixed, but for images and more tolerations."""
-    if spec == old:
-        return []
-    for group in ("containers", "initContainers"):
-        if len(spec.get(group, ())) != len(old.get(group, ())):
-            return [
-                forbidden_field(f"spec.{group}", "pod updates may not add or remove containers")
-            ]
-    causes: list[Cause] = []
-    kept = old.get("tolerations", [])
-    if any(toleration not in spec.get("tolerations", []) for toleration in kept):
-        words = "existing toleration can not be modified except its tolerationSeconds"
-        causes.append(forbidden_field("spec.tolerations", words))
-    if _fixed(spec) != _fixed(old):
-        causes.append(forbidden_field("spec", _CHANGE))
-    return causes
-
-
-def _fixed(spec: Body) -> dict[str, Any]:
-    fixed = {name: value for name, value in spec.items() if name != "tolerations"}
-    for group in ("containers", "initContainers"):
-        fixed[group] = [
-            {name: value for name, value in container.items() if name != "image"}
-            for container in spec.get(group, ())
-        ]
-    return fixed

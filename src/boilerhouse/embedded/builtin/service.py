@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import zlib
 from collections.abc import Container
+from itertools import chain
 from typing import Any
 
 from boilerhouse.embedded.builtin.rules import dns_label, named_port, port_number
@@ -49,7 +50,7 @@ def allocate(body: Body, taken: Container[str]) -> None:
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     first, size = int(RANGE.network_address), RANGE.num_addresses - 1
     start = zlib.crc32(name.encode()) % (size - _RESERVED) + _RESERVED
-    for offset in (*range(start, size), *range(_RESERVED, start), *range(1, _RESERVED)):
+    for offset in chain(range(start, size), range(_RESERVED, start), range(1, _RESERVED)):
         address = str(ipaddress.IPv4Address(first + offset))
         if address not in taken:
             spec["clusterIP"] = address
