@@ -1,6 +1,6 @@
 """Pods: what the server adds at birth, and defaults.
 
-create ─► born() (tolerations, priority, service account) ─► default() ─► pod_rules (new), pod_change (changed)
+create ─► born() (tolerations, priority, account) ─► default() ─► pod_rules, pod_change
 """
 
 from __future__ import annotations
