@@ -58,16 +58,24 @@ def normal(name: str) -> str:
     return name.replace("-", "")
 
 
+def parse_go_duration(text: str) -> int | None:
+    """Return nanoseconds of `1h30m`, or None."""
+    if not _GO_DURATION.fullmatch(text):
+        return None
+    total = 0
+    for number, unit in _GO_PART.findall(text):
+        whole, _, fraction = number.partition(".")
+        scale = _NANOSECONDS[unit]
+        total += int(whole or 0) * scale
+        total += int(fraction or 0) * scale // 10 ** len(fraction)
+    return -total if text.startswith("-") else total
+
+
 def parse_duration(text: str) -> int | None:
-    """Return nanoseconds of `1h30m` (Go) or `2 minutes` (the looser spelling), or None."""
-    if _GO_DURATION.fullmatch(text):
-        total = 0
-        for number, unit in _GO_PART.findall(text):
-            whole, _, fraction = number.partition(".")
-            scale = _NANOSECONDS[unit]
-            total += int(whole or 0) * scale
-            total += int(fraction or 0) * scale // 10 ** len(fraction)
-        return -total if text.startswith("-") else total
+    """Return nanoseconds of `1h30m` or of the looser `2 minutes`, or None."""
+    exact = parse_go_duration(text)
+    if exact is not None:
+        return exact
     total, found = 0, False
     for count, word in _LOOSE_PART.findall(text):
         unit = word.lower()

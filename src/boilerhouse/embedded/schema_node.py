@@ -87,8 +87,8 @@ class Node:
         "accepts", "additional", "additional_known", "closed", "default", "defaults_below",
         "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items", "least_items",
         "least_props", "limited", "list_keys", "list_type", "lists_below", "logic", "most_items",
-        "most_props", "nullable", "number", "open", "openapi", "plain", "preserve", "props", "refused",
-        "refused_below", "required", "text", "type_names", "typed", "unique",
+        "most_props", "nullable", "number", "open", "openapi", "plain", "preserve", "props",
+        "refused", "refused_below", "required", "text", "type_names", "typed", "unique",
     )  # fmt: skip
 
     accepts: frozenset[type]
