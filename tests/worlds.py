@@ -78,14 +78,13 @@ class EmbeddedWorld:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._history = 10_000
         self._resources = AsyncExitStack()
         self.server: ApiServer | None = None
         self.installed: set[str] = {"catalogue"}
 
-    async def open(self) -> None:
+    async def open(self, history: int = 10_000) -> None:
         async with AsyncExitStack() as resources:
-            store = await Store.open(self._directory, history=self._history)
+            store = await Store.open(self._directory, history=history)
             resources.push_async_callback(store.close)
             server = ApiServer(store, SystemClock())
             resources.push_async_callback(server.stop)
@@ -106,7 +105,8 @@ class EmbeddedWorld:
         await self.open()
 
     async def forget_history(self) -> None:
-        self._history = 1
+        await self.close()
+        await self.open(history=1)
         await self.restart()
 
 

@@ -1,12 +1,18 @@
-"""The fixture `api`: a fresh namespace in each world."""
+"""The fixture `api`: a fresh namespace in each world.
+
+All tests of this folder share one event loop, and with it one embedded server and one real one, so
+that a test costs a namespace and not a start.
+"""
 
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from boilerhouse.kube.wire import Transport
 from tests.contract.driver import Api
@@ -14,29 +20,39 @@ from tests.contract.objects import GADGETS, WIDGETS, Body
 from tests.worlds import EmbeddedWorld, RealWorld, World
 
 _NUMBERS = itertools.count(1)
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def embedded_world() -> AsyncIterator[EmbeddedWorld]:
+    with tempfile.TemporaryDirectory(prefix="boilerhouse-embedded-") as directory:
+        world = EmbeddedWorld(Path(directory) / "world")
+        await world.open()
+        yield world
+        await world.close()
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """The API server that a test runs against: a fresh one of ours, and the session's real one."""
-    if request.param == "real":
-        real: RealWorld = request.getfixturevalue("real_world")
-        yield real
-        return
-    embedded = EmbeddedWorld(tmp_path / "world")
-    await embedded.open()
-    yield embedded
-    await embedded.close()
+def world(request: pytest.FixtureRequest) -> World:
+    """The API server that a test runs against."""
+    found: EmbeddedWorld | RealWorld = request.getfixturevalue(f"{request.param}_world")
+    return found
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def transport(world: World) -> AsyncIterator[Transport]:
     transport = world.transport()
     yield transport
     await transport.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def api(world: World, transport: Transport) -> Api:
     """Calls in a namespace that no other test uses, with the suite's definitions installed."""
     name = f"t{next(_NUMBERS)}"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from boilerhouse import catalogue
 from boilerhouse.core.crd import CustomResource
@@ -29,7 +30,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def domain(api: Api, world: World) -> Api:
     """The namespace, in a world that knows our kinds."""
     if "catalogue" not in world.installed:

@@ -197,16 +197,15 @@ async def test_eviction_under_a_budget(api: Api) -> None:
     (await api.create("poddisruptionbudgets", budget)).ok()
     await _running(api, "a")
 
-    async def observed() -> bool:
-        status = (await api.get("poddisruptionbudgets", "b")).ok().get("status", {})
-        return bool(status.get("currentHealthy") == 1 and status.get("expectedPods") == 1)
-
-    await api.until(observed)
     path = api.path("pods", "a", "eviction")
+
+    async def judged() -> bool:
+        failure = (await api.call("POST", path, _eviction("a"))).status(429, "TooManyRequests")
+        return "still being processed" not in failure["details"]["causes"][0]["message"]
+
+    await api.until(judged)
     failure = (await api.call("POST", path, _eviction("a"))).status(429, "TooManyRequests")
-    assert failure["message"] == (
-        "Cannot evict pod as it would violate the pod's disruption budget."
-    )
+    assert failure["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
     assert failure["details"]["causes"][0]["reason"] == "DisruptionBudget"
     assert "deletionTimestamp" not in (await api.get("pods", "a")).ok()["metadata"]
     await _running(api, "b")
