@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -15,6 +16,12 @@ from cluster.build import NODE, missing
 from cluster.places import Places
 
 from tests.worlds import RealWorld, absent, clean, require_api_binaries
+
+
+def pytest_configure() -> None:
+    # Or asking for a loop where there is none (looptime does, before synchronous tests) would make
+    # one that nobody closes.
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")
