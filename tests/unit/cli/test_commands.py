@@ -94,3 +94,14 @@ def test_data_goes_where_xdg_says(
     monkeypatch.setenv("XDG_DATA_HOME", variable)
     monkeypatch.setenv("HOME", "/home/me")
     assert default_directory() == Path(expected)
+
+
+def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
+    """What takes long to import is imported by the command that needs it; rich stays usable."""
+    code = (
+        "import sys; from boilerhouse.main import import_structlog_alone;"
+        "import_structlog_alone(); import boilerhouse.cli.up;"
+        "print(sorted({'rich', 'cryptography', 'cel'} & set(sys.modules))); import rich"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
