@@ -17,7 +17,7 @@ from boilerhouse.embedded.cel import Rules
 from boilerhouse.embedded.crd_rules import crd_causes
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, ScalePaths
 from boilerhouse.embedded.schema import Schema
-from boilerhouse.kube.status import Cause
+from boilerhouse.kube.status import Cause, invalid_value
 
 RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 # Holds a deleted definition back until its objects are gone.
@@ -52,6 +52,7 @@ def kind_from_crd(body: Mapping[str, Any]) -> Kind:
             field["jsonPath"].removeprefix("."): _text_at(field["jsonPath"])
             for field in version.get("selectableFields") or ()
         },
+        hooks=Hooks(validate=_scale_values(_scale(subresources.get("scale")))),
         rules=rules or None,
         custom=True,
     )
@@ -195,6 +196,25 @@ def _scale(written: Mapping[str, Any] | None) -> ScalePaths | None:
     )
 
 
+def _scale_values(paths: ScalePaths | None) -> Callable[[Body, Body | None], list[Cause]]:
+    """Return the check that what a scale would show is a count, whatever the schema allows."""
+    counts = () if paths is None else (paths.spec_replicas, paths.status_replicas)
+
+    def check(body: Body, _old: Body | None) -> list[Cause]:
+        causes: list[Cause] = []
+        for path in counts:
+            value = _at(path)(body)
+            if value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
+                causes.append(invalid_value(path, value, "must be an integer"))
+            elif not 0 <= value < 2**31:
+                causes.append(invalid_value(path, value, "must be from 0 to 2147483647"))
+        return causes
+
+    return check
+
+
 def _columns(version: Mapping[str, Any]) -> tuple[Column, ...]:
     written = version.get("additionalPrinterColumns")
     if not written:
@@ -212,13 +232,23 @@ def _columns(version: Mapping[str, Any]) -> tuple[Column, ...]:
     )
 
 
-def _text_at(path: str) -> Callable[[Body], str]:
+def _at(path: str) -> Callable[[Body], Any]:
     parts = path.removeprefix(".").split(".")
 
-    def read(body: Body) -> str:
+    def read(body: Body) -> Any:
         value: Any = body
         for part in parts:
             value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    return read
+
+
+def _text_at(path: str) -> Callable[[Body], str]:
+    at = _at(path)
+
+    def read(body: Body) -> str:
+        value = at(body)
         if value is None:
             return ""
         if isinstance(value, bool):

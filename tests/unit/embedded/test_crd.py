@@ -62,6 +62,17 @@ def test_a_kind_has_what_the_definition_says() -> None:
     assert kind.selectable["spec.n"]({}) == ""
 
 
+def test_what_a_scale_shows_must_be_a_count() -> None:
+    """A negative number of replicas is refused even when the schema would allow it."""
+    body = crd()
+    body["spec"]["versions"][0]["subresources"] = {
+        "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    }
+    check = kind_from_crd(body).hooks.validate
+    assert [cause.field for cause in check({"spec": {"n": -1}}, None)] == [".spec.n"]
+    assert check({"spec": {"n": 3}}, None) == []
+
+
 def test_without_columns_there_is_an_age() -> None:
     """A definition that names no columns shows name and age, as a real server does."""
     assert [column.name for column in kind_from_crd(crd()).columns] == ["Age"]
