@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -25,6 +25,7 @@ NODE_LIMIT = 500_000
 DEPTH_LIMIT = 100
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,14 @@ def check_size(request: Request) -> None:
         raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
 
 
-def decode_object(request: Request, kind: Kind, *, strictly: bool) -> Decoded:
-    """Decode the object that a create or update sends; `strictly` looks for duplicates too."""
+def decode_object(
+    request: Request, kind: Kind, *, duplicates: Literal["ignore", "likely", "all"] = "ignore"
+) -> Decoded:
+    """Decode the object that a create or update sends.
+
+    `duplicates`: whether to look for fields that are there twice. "likely" does so only when the
+    body is not already exactly what we would write, as that of any client of ours is.
+    """
     try:
         value = _by_media(request)
     except _Malformed as error:
@@ -55,10 +62,11 @@ def decode_object(request: Request, kind: Kind, *, strictly: bool) -> Decoded:
             f"the object provided is unrecognized (must be of type {kind.kind}): "
             "couldn't get version/kind; json parse error: it is not an object"
         )
-    duplicates: list[str] = []
-    if strictly and media_type(request) == JSON:
-        duplicates = list(_duplicates(request.body))
-    return Decoded(value, duplicates)
+    found: list[str] = []
+    if media_type(request) == JSON and duplicates != "ignore":
+        suspect = duplicates == "all" or len(_encode(value)) != len(request.body)
+        found = list(_duplicates(request.body)) if suspect else []
+    return Decoded(value, found)
 
 
 def decode_options(request: Request) -> Body:
@@ -189,10 +197,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+_check_once = json.JSONDecoder(object_pairs_hook=_once).decode
+
+
 def _duplicates(data: bytes) -> Iterator[str]:
     # Nearly every body is clean, and telling so is four times cheaper than naming the paths.
     try:
-        json.loads(data, object_pairs_hook=_once)
+        _check_once(data.decode())
     except _Twice:
         yield from _twice_in(json.loads(data, object_pairs_hook=list), "")
 

@@ -150,7 +150,8 @@ class Subscription:
         self._position = log.after(since)
         self._since = self._seen = since
         self._waiting: asyncio.Future[None] | None = None
-        self._closed = False
+        self._nudged = False
+        self.closed = False
 
     @property
     def revision(self) -> int:
@@ -169,15 +170,19 @@ class Subscription:
         return changes[0]
 
     async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
-        """Wait for news and return it, at most `limit` changes; an empty list is the end."""
+        """Wait for news and return it, at most `limit` changes.
+
+        An empty list is the end (`closed`), or the answer to a `nudge`.
+        """
         log = self._log
-        while not self._closed and not self._behind():
+        while not self.closed and not self._nudged and not self._behind():
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
             finally:
                 self._waiting = None
-        if self._closed:
+        self._nudged, nudged = False, self._nudged
+        if self.closed or (nudged and not self._behind()):
             return []
         if self._position < log.start:
             self.close()
@@ -197,8 +202,13 @@ class Subscription:
             self._position += 1
         return self._position < log.end
 
+    def nudge(self) -> None:
+        """Let the reader go on without news: cheaper than a deadline for every wait."""
+        self._nudged = True
+        self.wake()
+
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self._log.subscriptions.discard(self)
         self.wake()
 

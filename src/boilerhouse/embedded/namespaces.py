@@ -93,7 +93,7 @@ class Namespaces:
     async def finalize(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer `namespaces/finalize`: whoever holds the namespace lets go of it."""
         kind = target.kind
-        sent = decode_object(request, kind, strictly=False).body
+        sent = decode_object(request, kind).body
         kind.schema.prune(sent)
         stored = self._store.head(key_of(target))
         if stored is None:

@@ -19,6 +19,13 @@ class WriteOptions:
     validation: Literal["Ignore", "Strict", "Warn"]
     dry_run: bool
 
+    @property
+    def duplicates(self) -> Literal["ignore", "likely", "all"]:
+        """How hard to look for fields that are there twice."""
+        if self.validation == "Strict":
+            return "all"
+        return "likely" if self.validation == "Warn" else "ignore"
+
     def complain(
         self, kind: Kind, unknown: Sequence[str], duplicates: Sequence[str] = ()
     ) -> list[str]:

@@ -57,7 +57,7 @@ class Pods:
 
     async def bind(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Assign a Pod to a node, once and for all."""
-        binding = decode_object(request, target.kind, strictly=False).body
+        binding = decode_object(request, target.kind).body
         if _name(binding) != target.name:
             raise BadRequest("name in URL does not match name in Binding object")
         stored = self._head(target)
@@ -100,7 +100,7 @@ class Pods:
 
     async def evict(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Delete a Pod if the disruption budgets that cover it can spare one now."""
-        eviction = decode_object(request, target.kind, strictly=False).body
+        eviction = decode_object(request, target.kind).body
         if _name(eviction) != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         stored = self._head(target)

@@ -41,7 +41,7 @@ def find(registry: Registry, path: str) -> Target | None:
         group, version, parts = parts[2], parts[3], parts[4:]
     else:
         return None
-    if not registry.has_version(group, version):
+    if not parts[0] or not registry.has_version(group, version):
         return None
     watch = parts[0] == "watch" and len(parts) > 1
     if watch:

@@ -41,7 +41,7 @@ class Scales:
         return value_reply(_scale(target.kind, stored.body), rendering)
 
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
-        sent = decode_object(request, target.kind, strictly=False).body
+        sent = decode_object(request, target.kind).body
         return await self._change(target, request, rendering, self._head(target), sent)
 
     async def patch(self, target: Target, request: Request, rendering: Rendering) -> Reply:

@@ -112,12 +112,10 @@ class ApiServer:
         answer: Reply | Stream
         try:
             check_size(request)
-            described = self._discovery.answer(request) or self._openapi.answer(request)
-            if described is not None:
-                return described
             target = routing.find(self.registry, request.path)
             if target is None:
-                return _nothing_here()
+                described = self._discovery.answer(request) or self._openapi.answer(request)
+                return described or _nothing_here()
             label = (_label(target, request), target.kind.resource)
             answer = await self._dispatch(target, request)
         except ApiError as error:

@@ -87,7 +87,7 @@ class Verbs:
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind, part = target.kind, _part(target)
         options = write_options(request, "UpdateOptions")
-        decoded = decode_object(request, kind, strictly=options.validation != "Ignore")
+        decoded = decode_object(request, kind, duplicates=options.duplicates)
         body = decoded.body
         unknown = kind.schema.prune(body)
         check_type(kind, body)
@@ -139,7 +139,7 @@ class Verbs:
         self, target: Target, request: Request, rendering: Rendering, options: WriteOptions
     ) -> Reply:
         kind = target.kind
-        decoded = decode_object(request, kind, strictly=options.validation != "Ignore")
+        decoded = decode_object(request, kind, duplicates=options.duplicates)
         body = decoded.body
         unknown = kind.schema.prune(body)
         check_type(kind, body)

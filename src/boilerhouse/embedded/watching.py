@@ -111,24 +111,25 @@ class Watches:
         loop = asyncio.get_running_loop()
         end = loop.time() + wanted.seconds
         due = _next_bookmark(loop.time(), end) if wanted.bookmarks else end
-        while True:
-            try:
-                async with asyncio.timeout_at(due):
-                    changes = await subscription.batch()
-            except TimeoutError:
-                if due >= end:
+        timer = loop.call_at(due, subscription.nudge)
+        try:
+            while True:
+                changes = await subscription.batch()
+                if not changes and subscription.closed:
+                    return  # the store is closing
+                lines = [self._line(wanted, change) for change in changes]
+                piece = b"".join([line for line in lines if line])
+                if piece:
+                    yield piece
+                now = loop.time()
+                if now >= end:
                     return
-                yield _bookmark(wanted, str(subscription.revision))
-                due = _next_bookmark(loop.time(), end)
-                continue
-            if not changes:
-                return  # the store is closing
-            lines = [self._line(wanted, change) for change in changes]
-            piece = b"".join([line for line in lines if line])
-            if piece:
-                yield piece
-            if loop.time() >= end:
-                return
+                if now >= due:
+                    yield _bookmark(wanted, str(subscription.revision))
+                    due = _next_bookmark(now, end)
+                    timer = loop.call_at(due, subscription.nudge)
+        finally:
+            timer.cancel()
 
     async def _initial(self, wanted: _Wanted, first: list[Stored]) -> AsyncIterator[bytes]:
         """Write the objects there are as ADDED, in pieces, letting others run in between."""
