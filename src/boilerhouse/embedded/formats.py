@@ -79,8 +79,8 @@ def parse_duration(text: str) -> int | None:
     total, found = 0, False
     for count, word in _LOOSE_PART.findall(text):
         unit = word.lower()
-        for exact, prefix, scale in _LOOSE_UNITS:
-            if unit in exact or unit.startswith(prefix):
+        for names, prefix, scale in _LOOSE_UNITS:
+            if unit in names or unit.startswith(prefix):
                 found = True
                 total += int(count) * scale
     return total if found else None
