@@ -142,7 +142,7 @@ class Shapes:
         return shape
 
     def _field(self, tree: Mapping[str, Any]) -> Settle:
-        name = _referred(tree)
+        name = referred(tree)
         if name in _LEAVES:
             return _LEAVES[name]
         if name:
@@ -155,7 +155,7 @@ class Shapes:
                 inner = tree.get("additionalProperties")
                 if not isinstance(inner, Mapping):
                     return _as_is
-                if _referred(inner) == _QUANTITY:
+                if referred(inner) == _QUANTITY:
                     return _resources
                 return _map_of(self._field(inner), _ZEROS.get(inner.get("type", "")))
             case str() as kind if kind in _TYPES:
@@ -163,7 +163,7 @@ class Shapes:
         return _as_is
 
     def _empty(self, tree: Mapping[str, Any], rule: str) -> Callable[[], Any]:
-        name = _referred(tree)
+        name = referred(tree)
         if rule == "null":
             return lambda: None
         if name == _QUANTITY:
@@ -177,8 +177,10 @@ class Shapes:
         return lambda: zero
 
 
-def _referred(tree: Mapping[str, Any]) -> str:
-    return str(tree.get("$ref", "")).rpartition("/")[2]
+def referred(tree: Mapping[str, Any]) -> str:
+    """Return the definition a tree refers to, if any. With siblings it is an allOf of one."""
+    (only,) = tree.get("allOf") or (tree,)
+    return str(only.get("$ref", "")).rpartition("/")[2]
 
 
 def _as_is(value: Any) -> Any:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from boilerhouse.embedded.builtin.honoured import ONLY, REFUSED
-from boilerhouse.embedded.builtin.shapes import Shape, Shapes
+from boilerhouse.embedded.builtin.shapes import Shape, Shapes, referred
+from boilerhouse.embedded.builtin.words import WORDS
 from boilerhouse.embedded.schema import Builder, Schema
 from boilerhouse.embedded.schema_node import REFUSED_KEY
 from boilerhouse.embedded.strategic import Merging
@@ -69,6 +70,7 @@ class Trees:
         for name, fields in REFUSED.items():
             for field, why in fields.items():
                 self._property(name, field)[REFUSED_KEY] = why
+                self._describe(name, field, f"Not supported here: {why}.")
         for name, only in ONLY.items():
             for field, values in only.items():
                 self._property(name, field)["enum"] = values
@@ -77,6 +79,9 @@ class Trees:
         for name, field, keyword in _FREE:
             tree = self._property(name, field)
             tree.get("items", tree.get("additionalProperties", tree)).pop(keyword)
+        for name, words in WORDS.items():
+            for field, text in words.items():
+                self._describe(name, field, text)
         self._builder = Builder(self.definitions)
         self._shapes = Shapes(self.definitions, facts["empties"])
         self._merging: dict[str, Mapping[str, Merging]] = {}
@@ -85,6 +90,13 @@ class Trees:
         # A table that names what does not exist is a mistake: KeyError at import.
         found: dict[str, Any] = self.definitions[name]["properties"][field]
         return found
+
+    def _describe(self, name: str, field: str, text: str) -> None:
+        tree = self._property(name, field) if field else self.definitions[name]
+        if "$ref" in tree:
+            # OpenAPI ignores what stands beside a reference; inside an allOf it is seen.
+            tree["allOf"] = [{"$ref": tree.pop("$ref")}]
+        tree["description"] = text
 
     def schema(self, name: str) -> Schema:
         return Schema.compile(self.definitions[name], builder=self._builder)
@@ -108,8 +120,7 @@ class Trees:
         return known
 
     def _field(self, tree: Mapping[str, Any]) -> Merging:
-        below = tree.get("items", tree)
-        target = str(below.get("$ref", "")).rpartition("/")[2]
+        target = referred(tree.get("items", tree))
         strategy = tree.get("x-kubernetes-patch-strategy", "").split(",")
         return Merging(
             merges="merge" in strategy,
