@@ -91,7 +91,13 @@ class History:
                 subscription.close()
 
     def _logs_of(self, key: Key) -> list[_Log]:
-        return [self._logs.setdefault(name, _Log()) for name in _log_names(key)]
+        logs = []
+        for name in _log_names(key):
+            log = self._logs.get(name)
+            if log is None:
+                log = self._logs[name] = _Log()
+            logs.append(log)
+        return logs
 
     def _evict(self) -> list[int]:
         change = self._ring.popleft()

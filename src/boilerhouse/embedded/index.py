@@ -7,6 +7,7 @@ on.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 
 from boilerhouse.embedded.change import Key, Stored
 
@@ -22,8 +23,12 @@ def place(key: Key) -> _Name:
 
 
 class Index:
-    def __init__(self) -> None:
+    def __init__(self, objects: Iterable[Stored] = ()) -> None:
         self._tables: dict[str, _Table] = {}
+        for stored in objects:
+            self._table(stored.key.resource).objects[place(stored.key)] = stored
+        for table in self._tables.values():
+            table.order = sorted(table.objects)
 
     def get(self, key: Key) -> Stored | None:
         table = self._tables.get(key.resource)
@@ -31,15 +36,18 @@ class Index:
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
-        table = self._tables.get(key.resource)
-        if table is None:
-            table = self._tables[key.resource] = _Table()
-        table.set(place(key), stored)
+        self._table(key.resource).set(place(key), stored)
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List a resource in the order of `place`; "" means every namespace."""
         table = self._tables.get(resource)
         return [] if table is None else table.scan(namespace)
+
+    def _table(self, resource: str) -> _Table:
+        table = self._tables.get(resource)
+        if table is None:
+            table = self._tables[resource] = _Table()
+        return table
 
 
 class _Table:

@@ -277,18 +277,17 @@ def _make_directory(directory: Path) -> None:
 
 def _load(directory: Path, limit: int, lock: DataLock, db: sqlite3.Connection) -> _Opened:
     path = database_file(directory)
-    committed, head = Index(), Index()
     history = History(limit, max(FIRST_REVISION, oldest_revision(db)))
-    oldest = history.oldest
-    past: list[int] = []
+    live: dict[Key, Stored] = {}
+    changes: list[Change] = []
     for deleted, stored in read_versions(db, path):
-        key = stored.key
-        previous = committed.get(key)
-        now = None if deleted else stored
-        committed.set(key, now)
-        head.set(key, now)
-        if stored.revision > oldest:
-            past += history.publish([_change(stored, previous, deleted=deleted)])
+        previous = live.pop(stored.key, None)
+        if not deleted:
+            live[stored.key] = stored
+        if stored.revision > history.oldest:
+            changes.append(_change(stored, previous, deleted=deleted))
+    past = history.publish(changes)
+    committed, head = Index(live.values()), Index(live.values())
     return _Opened(lock, Journal(path, db), committed, head, history, past)
 
 
