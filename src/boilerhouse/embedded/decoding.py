@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
+from boilerhouse.embedded import protobuf
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.kube.status import BadRequest, TooLarge, UnsupportedMediaType
 from boilerhouse.kube.wire import JSON, YAML, Request
@@ -104,6 +105,13 @@ def _by_media(request: Request) -> Any:
         return _json(request.body)
     if media in (YAML, "application/x-yaml", "text/yaml"):
         return _yaml(request.body)
+    if media == protobuf.PROTOBUF:
+        try:
+            return protobuf.decode(request.body)
+        except protobuf.NoSuchMessage:
+            pass  # refused as any other type that is not spoken
+        except ValueError as error:
+            raise _Malformed(f"proto: {error}") from None
     raise UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: "
         f"{JSON}, {YAML}"
