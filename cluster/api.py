@@ -82,8 +82,7 @@ class ApiWorld:
         )  # fmt: skip
         self.processes.spawn("etcd", plane.etcd())
         self._spawn_apiserver()
-        # Before the API server is ready, on purpose: it retries, and the two starts overlap.
-        self.processes.spawn("kcm", plane.controllers(f"--controllers={_CONTROLLERS}"))
+        self._spawn_controllers()
         self.wait_ready()
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         until(
@@ -113,6 +112,9 @@ class ApiWorld:
     def start_apiserver(self) -> None:
         """Start the API server again, at the same address and on the same data."""
         self._spawn_apiserver()
+        # The old ones back off for many seconds after they lost their server.
+        self.processes.kill("kcm")
+        self._spawn_controllers()
         self.wait_ready()
 
     def forget_history(self) -> None:
@@ -139,6 +141,11 @@ class ApiWorld:
     def _spawn_apiserver(self) -> None:
         plane = self.plane
         self.processes.spawn("apiserver", plane.apiserver("--max-requests-inflight=2000"))
+
+    def _spawn_controllers(self) -> None:
+        # Before the API server is ready, on purpose: they retry, and the two starts overlap.
+        flag = f"--controllers={_CONTROLLERS}"
+        self.processes.spawn("kcm", self.plane.controllers(flag))
 
     def __enter__(self) -> Self:
         try:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -46,8 +47,8 @@ class World(Protocol):
         """Die at once and come back, at the same address and with the same data."""
         ...
 
-    async def forget_history(self) -> None:
-        """Drop every past revision, so that what refers to one has expired."""
+    def without_history(self) -> AbstractAsyncContextManager[None]:
+        """Forget every past revision for a while, so that what refers to one has expired."""
         ...
 
 
@@ -67,8 +68,10 @@ class RealWorld:
         await asyncio.to_thread(self._processes.kill_apiserver)
         await asyncio.to_thread(self._processes.start_apiserver)
 
-    async def forget_history(self) -> None:
+    @asynccontextmanager
+    async def without_history(self) -> AsyncIterator[None]:
         await asyncio.to_thread(self._processes.forget_history)
+        yield
 
 
 class EmbeddedWorld:
@@ -104,9 +107,11 @@ class EmbeddedWorld:
         await self.close()
         await self.open()
 
-    async def forget_history(self) -> None:
+    @asynccontextmanager
+    async def without_history(self) -> AsyncIterator[None]:
         await self.close()
         await self.open(history=1)
+        yield
         await self.restart()
 
 
