@@ -22,6 +22,7 @@ from tests.faults.ledger import Ledger
 def launcher() -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.launcher"],
+        cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from tests.worlds import absent
 
 _SOURCE = Path(__file__).with_name("recorder.c")
+_REPOSITORY = Path(__file__).parents[3]
 _HEAD = struct.Struct("<cQQIII")
 
 
@@ -75,7 +76,7 @@ def record(
         "POWERLOSS_LOG": str(log),
         "POWERLOSS_FAIL_EVERY": str(fail_every),
     }
-    subprocess.run(command, env=environment, check=True, timeout=timeout)
+    subprocess.run(command, env=environment, cwd=_REPOSITORY, check=True, timeout=timeout)
     return Recording(root.stat().st_ino, list(records(log, root)))
 
 

@@ -200,6 +200,16 @@ async def test_a_cancelled_caller_does_not_undo_its_write(store: Store) -> None:
     assert [s.key.name for s in store.scan("pods")] == ["a", "b"]
 
 
+async def test_an_empty_transaction_waits_for_what_was_submitted_before(store: Store) -> None:
+    """`await submit()` changes nothing and returns when the head of that moment is on disk."""
+    store.submit(Put(pod("a"), body("a")))
+    assert store.unsettled
+    assert await store.submit() == []
+    assert not store.unsettled
+    assert store.get(pod("a")) is store.head(pod("a"))
+    assert store.revision == 2
+
+
 async def test_too_many_waiting_writes_are_turned_away(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
