@@ -14,7 +14,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export UV_NO_PROGRESS = 1
 
-.PHONY: help setup up test check gen lock bench soak cluster cluster-down e2e
+.PHONY: help setup up test check gen lock bench soak cluster cluster-down e2e looked-over binaries
 
 help:
 	@sed -n '1,5s/^# //p' Makefile
@@ -37,6 +37,40 @@ up: setup
 
 gen: setup
 	@$(BIN)/python -m boilerhouse.main gen
+
+# What needs no test to be seen: format, lint, types, layers, generated files.
+looked-over: setup
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary src tests cluster bench
+	@$(BIN)/lint-imports > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+	@$(BIN)/python -m boilerhouse.main gen --check
+
+check: looked-over
+	@$(BIN)/pytest --quiet -m "not real and not node and not slow and not soak" $(ARGS)
+
+test: looked-over binaries
+	@$(BIN)/pytest -m "not soak" $(ARGS)
+
+# A real Kubernetes to test against: once, some ten minutes, into the user's cache directory.
+# Without Go it stays away, and the tests that want it say so.
+binaries: setup
+	@if command -v go > /dev/null; then $(BIN)/python -m cluster build; fi
+
+cluster: setup
+	@$(BIN)/python -m cluster up
+
+cluster-down: setup
+	@$(BIN)/python -m cluster down
+
+e2e: setup binaries
+	@$(BIN)/pytest -m node $(ARGS)
+
+bench: setup
+	@$(BIN)/python -m bench $(ARGS)
+
+soak: setup binaries
+	@$(BIN)/pytest -m soak $(ARGS)
 
 # Not part of a day's work: resolve the dependencies anew.
 lock: $(UV)
