@@ -119,7 +119,7 @@ PODS = [
     Case("pod: empty values vanish", pod(box(args=[], command=[], env=[], ports=[], tty=False, workingDir=""), hostNetwork=False, hostPID=False, nodeName="", tolerations=[], volumes=[], imagePullSecrets=[], nodeSelector={})),
     Case("pod: zero values that stay", pod(box(securityContext={"runAsUser": 0, "runAsNonRoot": False, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": False}), terminationGracePeriodSeconds=0, enableServiceLinks=False, shareProcessNamespace=False)),
     Case("pod: nulls", pod(box(args=None, resources=None, securityContext=None), volumes=None, securityContext=None)),
-    Case("pod: images", pod(box("a", "nginx"), box("b", "nginx:latest"), box("c", "r.example:5000/x/nginx"), box("d", "r.example:5000/x/nginx:1"), box("e", "nginx@sha256:" + "a" * 64), box("f", "nginx:1", imagePullPolicy="Never"))),
+    Case("pod: images", pod(box("a", "nginx"), box("b", "nginx:latest"), box("c", "r.example:5000/x/nginx"), box("d", "r.example:5000/x/nginx:1"), box("e", "nginx@sha256:" + "a" * 64), box("f", "nginx:1", imagePullPolicy="Never"), box("g", "NGINX"), box("h", "Host.example/a/b"))),
     Case("pod: requests follow limits", pod(box(resources={"limits": {"cpu": 2, "memory": "1.5Gi"}, "requests": {"cpu": "0.1"}}))),
     Case("pod: guaranteed", pod(box(resources={"limits": FULL}))),
     Case("pod: guaranteed in spite of an init container without resources", pod(box(resources={"limits": FULL}), initContainers=[box("i")])),
@@ -216,6 +216,7 @@ SERVICES = [
 
 DATA = [
     Case("configmap: data", new("ConfigMap", data={"a": "1", "b.txt": ""}, binaryData={"c": "AAEC"})),
+    Case("configmap: null value", new("ConfigMap", data={"a": None})),
     Case("configmap: empty", new("ConfigMap", data={})),
     Case("configmap: bad keys", new("ConfigMap", data={"a b": "", "..": "", "": ""})),
     Case("configmap: key in both", new("ConfigMap", data={"a": ""}, binaryData={"a": ""})),
@@ -290,6 +291,7 @@ POLICIES = [
     Case("policy: bad block", policy(podSelector={}, ingress=[{"from": [{"ipBlock": {"cidr": "10.0.0.0/99"}}, {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.0.0.0/16"]}}, {"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}, {}]}])),
     Case("policy: bad ports", policy(podSelector={}, ingress=[{"ports": [{"port": 0}, {"port": 90, "endPort": 80}, {"port": "A_"}, {"endPort": 80}]}])),
     Case("quota: hard", new("ResourceQuota", {"hard": {"pods": "10", "requests.cpu": "1500m", "limits.memory": "1024Mi", "count/widgets.example.com": "3"}})),
+    Case("quota: null value", new("ResourceQuota", {"hard": {"pods": None}})),
     Case("quota: empty", new("ResourceQuota", {})),
     Case("quota: bad", new("ResourceQuota", {"hard": {"pods": "1.5", "things": "1", "cpu": "-1"}})),
     Case("quota: status at birth", new("ResourceQuota", {"hard": {"pods": "1"}}, status={"used": {"pods": "7"}})),
@@ -303,6 +305,7 @@ POLICIES = [
     Case("limits: crossed", limits({"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}})),
     Case("limits: type twice", limits({"type": "Pod", "max": {"cpu": "2"}}, {"type": "Pod"})),
     Case("limits: bad type", limits({"type": "Thing"})),
+    Case("limits: unknown resource", limits({"type": "Container", "max": {"things": "1"}})),
     Case("limits: ratio", limits({"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}})),
 ]  # fmt: skip
 
@@ -317,6 +320,7 @@ OTHERS = [
     Case("event: full", {**EVENT, "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:01Z", "count": 2, "source": {"component": "c"}}),
     Case("event: other namespace", {**EVENT, "involvedObject": {"namespace": "other"}}),
     Case("event: new style", {**EVENT, "eventTime": "2026-01-01T00:00:00.000001Z", "reportingComponent": "example.com/c", "reportingInstance": "i", "action": "Make"}),
+    Case("event: new style, other namespace", {**EVENT, "involvedObject": {"namespace": "other"}, "eventTime": "2026-01-01T00:00:00.000001Z", "reportingComponent": "example.com/c", "reportingInstance": "i", "action": "Make"}),
     Case("event: new style, incomplete", {**EVENT, "eventTime": "2026-01-01T00:00:00.000001Z", "type": "Odd"}),
     Case("account: least", new("ServiceAccount")),
     Case("account: secrets", new("ServiceAccount", secrets=[{"name": "s"}], imagePullSecrets=[], automountServiceAccountToken=False)),

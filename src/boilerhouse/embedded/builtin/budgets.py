@@ -27,6 +27,7 @@ _COMPUTE = frozenset(
     {"cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",
      "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage"}
 )  # fmt: skip
+_LIMITED = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 
 
 def validate_quota(body: Body, old: Body | None) -> list[Cause]:
@@ -96,8 +97,18 @@ def validate_limit_range(body: Body, _old: Body | None) -> list[Cause]:
         ):
             words = "either minimum or maximum storage value is required, but neither was provided"
             causes.append(required(f"{field}.limits", words))
-        causes += _bounds(field, item)
+        causes += _names(field, item) + _bounds(field, item)
     return causes
+
+
+def _names(field: str, item: Body) -> list[Cause]:
+    words = "must be a standard resource type or fully qualified"
+    return [
+        invalid_value(f"{field}.{part}[{name}]", name, words)
+        for part in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+        for name in item.get(part, {})
+        if name not in _LIMITED and "/" not in name and not name.startswith("hugepages-")
+    ]
 
 
 def _bounds(field: str, item: Body) -> list[Cause]:

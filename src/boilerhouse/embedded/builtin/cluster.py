@@ -41,19 +41,21 @@ def validate_lease(body: Body, _old: Body | None) -> list[Cause]:
 
 
 def validate_event(body: Body, old: Body | None) -> list[Cause]:
-    causes: list[Cause] = []
-    namespace = body["metadata"].get("namespace", "")
-    about = body["involvedObject"].get("namespace", "")
-    # What has no namespace has its events in default, or in its own system namespace.
-    fits = about == namespace or (not about and namespace in ("default", "kube-system"))
-    if not fits:
-        words = "does not match event.namespace"
-        causes.append(invalid_value("involvedObject.namespace", about, words))
     if not body.get("eventTime"):
-        return causes
+        return _namespace_causes(body)
+    causes: list[Cause] = []
     said = ("reportingComponent", "reportingInstance", "action", "reason")
     causes += [required(field) for field in said if not body.get(field)]
     component = body.get("reportingComponent", "")
     if not is_label_key(component):
         causes.append(invalid_value("reportingComponent", component, "is no qualified name"))
     return causes
+
+
+def _namespace_causes(body: Body) -> list[Cause]:
+    namespace = body["metadata"].get("namespace", "")
+    about = body["involvedObject"].get("namespace", "")
+    # What has no namespace has its events in default, or in its own system namespace.
+    if about == namespace or (not about and namespace in ("default", "kube-system")):
+        return []
+    return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]

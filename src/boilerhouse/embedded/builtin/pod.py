@@ -20,7 +20,7 @@ def born(body: Body) -> None:
     spec = body.get("spec")
     if not isinstance(spec, dict):
         return
-    if spec.setdefault("priority", 0) != 0:
+    if isinstance(spec.setdefault("priority", 0), int) and spec["priority"] != 0:
         raise Forbidden(
             f'pods "{body["metadata"].get("name", "")}" is forbidden: the integer value of '
             f"priority ({spec['priority']}) must not be provided in pod spec: "
@@ -34,7 +34,8 @@ def born(body: Body) -> None:
 
 
 def _tolerate(spec: Body) -> None:
-    tolerations = spec.get("tolerations") or []
+    tolerations = spec.get("tolerations")
+    tolerations = [] if tolerations is None else tolerations
     if isinstance(tolerations, list):
         spec["tolerations"] = [*tolerations, *_missing(tolerations)]
 

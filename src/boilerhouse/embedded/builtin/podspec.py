@@ -6,6 +6,7 @@ was absent or empty in what the client sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,8 +69,15 @@ def _tag(image: str) -> str:
     if not image:
         return ""
     name, _, digest = image.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
+    path, slash, last = name.rpartition("/")
+    repository, colon, tag = last.partition(":")
+    if not _REPOSITORY.fullmatch(path + slash + repository):
+        return ""  # no reference at all: whatever runs it will say so
     return tag if colon else "" if digest else "latest"
+
+
+# A registry's host may have capital letters, the rest of a reference not.
+_REPOSITORY = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
 def _default_probe(probe: Body) -> None:

@@ -21,7 +21,7 @@ from boilerhouse.embedded.strategic import Merging
 _MACHINERY: Final = "io.k8s.apimachinery.pkg."
 # Written by the document as alternatives; a shape has made them one thing before a schema looks.
 _VALUES: Final[dict[str, dict[str, Any]]] = {
-    _MACHINERY + "api.resource.Quantity": {"type": "string"},
+    _MACHINERY + "api.resource.Quantity": {"type": "string", "nullable": True},
     _MACHINERY + "util.intstr.IntOrString": {
         "format": "int-or-string",
         "x-kubernetes-int-or-string": True,
@@ -82,6 +82,11 @@ class Trees:
         for name, words in WORDS.items():
             for field, text in words.items():
                 self._describe(name, field, text)
+        for tree in self.definitions.values():
+            for field in tree.get("properties", {}).values():
+                inner = field.get("additionalProperties", {})
+                if inner.get("type") == "string":
+                    inner["nullable"] = True  # null is read as the empty text
         self._builder = Builder(self.definitions)
         self._shapes = Shapes(self.definitions, facts["empties"])
         self._merging: dict[str, Mapping[str, Merging]] = {}
