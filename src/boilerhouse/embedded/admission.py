@@ -20,6 +20,8 @@ from boilerhouse.kube.status import (
     invalid_value,
 )
 
+# The namespaces there always are: they are made at the start and cannot be deleted.
+ALWAYS = ("default", "kube-system")
 _LIMITED = ("pods", "persistentvolumeclaims")
 
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from boilerhouse.embedded.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.removal import Removal
 from boilerhouse.embedded.store import Change, Key, Store, Stored, StoreFailed
 
 log = structlog.get_logger()
@@ -31,21 +31,11 @@ RETRY_SECONDS = 1.0
 BATCH = 256
 
 
-class Acts(Protocol):
-    """What the collector does to objects; the server's own write path."""
-
-    def delete(self, kind: Kind, stored: Stored, options: DeleteOptions) -> Awaitable[object]: ...
-
-    def edit_metadata(
-        self, kind: Kind, stored: Stored, edit: Callable[[dict[str, Any]], None]
-    ) -> Awaitable[object]: ...
-
-
 class Collector:
-    def __init__(self, store: Store, registry: Registry, acts: Acts) -> None:
+    def __init__(self, store: Store, registry: Registry, removal: Removal) -> None:
         self._store = store
         self._registry = registry
-        self._acts = acts
+        self._removal = removal
         self._dependents: dict[str, set[Key]] = defaultdict(set)
         self._owners: dict[Key, frozenset[str]] = {}
         self._queue: dict[Key, None] = {}
@@ -160,7 +150,7 @@ class Collector:
         policy = _own_policy(metadata)
         if waiting and self._dependents.get(_uid(stored.body)):
             policy = "Foreground"  # the owner waits for the whole tree below it
-        await self._acts.delete(kind, stored, DeleteOptions(propagationPolicy=policy))
+        await self._removal.delete(kind, stored, DeleteOptions(propagationPolicy=policy))
 
     def _fate(self, key: Key, reference: Body) -> str:
         """Tell whether an owner is there, is not, or is waiting for its dependents to go."""
@@ -194,7 +184,7 @@ class Collector:
             left = [ref for ref in metadata.get("ownerReferences", ()) if ref["uid"] not in uids]
             metadata["ownerReferences"] = left
 
-        await self._acts.edit_metadata(kind, head, edit)
+        await self._removal.edit_metadata(kind, head, edit)
 
     async def _release(self, kind: Kind, stored: Stored, finalizer: str) -> None:
         head = self._store.head(stored.key)
@@ -205,7 +195,7 @@ class Collector:
             left = [name for name in metadata.get("finalizers", ()) if name != finalizer]
             metadata["finalizers"] = left
 
-        await self._acts.edit_metadata(kind, head, edit)
+        await self._removal.edit_metadata(kind, head, edit)
 
 
 def _uid(body: Body) -> str:

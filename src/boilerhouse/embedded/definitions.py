@@ -9,13 +9,13 @@ Installed kinds are a function of the stored CRDs: at the start all of them are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.cel import RulesRefused
 from boilerhouse.embedded.crd import (
     CLEANUP,
     RESOURCE,
@@ -26,6 +26,8 @@ from boilerhouse.embedded.crd import (
 from boilerhouse.embedded.deletion import DeleteOptions
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.removal import Removal
+from boilerhouse.embedded.schema import SchemaError
 from boilerhouse.embedded.store import Change, Key, Store, Stored, StoreFailed
 from boilerhouse.embedded.verbs import Verbs, decode
 
@@ -34,24 +36,14 @@ log = structlog.get_logger()
 RETRY_SECONDS = 1.0
 
 
-class Acts(Protocol):
-    """What the clean-up does to objects; the server's own write path."""
-
-    def delete(self, kind: Kind, stored: Stored, options: DeleteOptions) -> Awaitable[object]: ...
-
-    def edit_metadata(
-        self, kind: Kind, stored: Stored, edit: Callable[[dict[str, Any]], None]
-    ) -> Awaitable[object]: ...
-
-
 class Definitions:
     def __init__(
-        self, store: Store, registry: Registry, clock: Clock, acts: Acts, verbs: Verbs
+        self, store: Store, registry: Registry, clock: Clock, removal: Removal, verbs: Verbs
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
-        self._acts = acts
+        self._removal = removal
         self._verbs = verbs
         self._installed: dict[str, int] = {}
         self._queue: dict[str, None] = {}
@@ -75,8 +67,15 @@ class Definitions:
         }
         for name, item in stored.items():
             if self._installed.get(name) != item.revision:
-                self._registry.install(replace(kind_from_crd(item.body), since=item.revision))
                 self._installed[name] = item.revision
+                try:
+                    kind = kind_from_crd(item.body)
+                except (SchemaError, RulesRefused) as error:
+                    # Accepted by another release than this one; the rest is served all the same.
+                    log.error("definition.not_served", definition=name, error=str(error))
+                    self._registry.remove(name)
+                else:
+                    self._registry.install(replace(kind, since=item.revision))
         for name in self._installed.keys() - stored.keys():
             self._registry.remove(name)
             del self._installed[name]
@@ -122,7 +121,7 @@ class Definitions:
         kind = self._registry.of_resource(name)
         if kind is not None:
             pending = [
-                self._acts.delete(kind, stored, DeleteOptions())
+                self._removal.delete(kind, stored, DeleteOptions())
                 for stored in self._store.scan_head(name)
                 if "deletionTimestamp" not in stored.body["metadata"]
             ]
@@ -135,7 +134,7 @@ class Definitions:
             left = [item for item in metadata.get("finalizers", ()) if item != CLEANUP]
             metadata["finalizers"] = left
 
-        await self._acts.edit_metadata(own, definition, release)
+        await self._removal.edit_metadata(own, definition, release)
 
     async def _settle_waiting(self) -> None:
         """Serve definitions that waited for a name which is free now."""

@@ -10,8 +10,7 @@ go, the sweep goes on. Level-triggered, and begun anew at every start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -19,27 +18,21 @@ from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.embedded.admission import Admission
 from boilerhouse.embedded.decoding import decode_object
 from boilerhouse.embedded.deletion import DeleteOptions
-from boilerhouse.embedded.kind import Body, Kind
+from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.negotiation import Rendering
 from boilerhouse.embedded.refusals import not_found
 from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.removal import Removal
 from boilerhouse.embedded.rendering import object_reply
 from boilerhouse.embedded.routing import Target
-from boilerhouse.embedded.store import Change, Key, Store, Stored, StoreFailed
+from boilerhouse.embedded.store import Change, Key, Store, StoreFailed
 from boilerhouse.embedded.verbs import Verbs, check_version, decode, key_of
 from boilerhouse.kube.wire import Reply, Request
 
 log = structlog.get_logger()
 
-ALWAYS = ("default", "kube-system")
 FINALIZER = "kubernetes"
 RETRY_SECONDS = 1.0
-
-
-class Acts(Protocol):
-    """What the sweep does to objects; the server's own write path."""
-
-    def delete(self, kind: Kind, stored: Stored, options: DeleteOptions) -> Awaitable[object]: ...
 
 
 class Namespaces:
@@ -49,14 +42,14 @@ class Namespaces:
         registry: Registry,
         clock: Clock,
         admission: Admission,
-        acts: Acts,
+        removal: Removal,
         verbs: Verbs,
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._admission = admission
-        self._acts = acts
+        self._removal = removal
         self._verbs = verbs
         self._queue: dict[str, None] = {}
         self._news = asyncio.Event()
@@ -141,14 +134,15 @@ class Namespaces:
 
     async def _sweep(self, namespace: str) -> dict[str, list[Body]]:
         """Delete everything in it that is not on its way out; return what is still there."""
-        pending: list[Awaitable[object]] = []
+        pending = []
         for kind in self._registry.all():
             if not kind.namespaced:
                 continue
-            for stored in self._store.scan_head(kind.resource, namespace):
-                if "deletionTimestamp" not in stored.body["metadata"]:
+            for item in self._store.scan_head(kind.resource, namespace):
+                stored = self._store.head(item.key)  # a quota changes with what it counts
+                if stored is not None and "deletionTimestamp" not in stored.body["metadata"]:
                     options = DeleteOptions(propagationPolicy="Background")
-                    pending.append(self._acts.delete(kind, stored, options))
+                    pending.append(self._removal.delete(kind, stored, options))
         await asyncio.gather(*pending)
         left = {
             kind.resource: [s.body for s in self._store.scan_head(kind.resource, namespace)]

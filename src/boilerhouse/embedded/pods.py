@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.embedded.decoding import decode_object
 from boilerhouse.embedded.deletion import DeleteOptions, check_preconditions
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.negotiation import Rendering
 from boilerhouse.embedded.node import Node, Session
+from boilerhouse.embedded.options import write_options
 from boilerhouse.embedded.refusals import not_found
 from boilerhouse.embedded.rendering import value_reply
 from boilerhouse.embedded.routing import Target
@@ -77,7 +80,8 @@ class Pods:
         conditions[:] = [c for c in conditions if c["type"] != "PodScheduled"]
         now = rfc3339(self._clock.now())
         conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
-        await self._writer.change(target.kind, stored.key, body, stored.body)
+        if not write_options(request, "CreateOptions").dry_run:
+            await self._writer.change(target.kind, stored.key, body, stored.body)
         return value_reply(_DONE, rendering, 201)
 
     def _check_unbound(self, target: Target, stored: Stored, binding: Body) -> None:
@@ -104,15 +108,15 @@ class Pods:
         if _name(eviction) != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         stored = self._head(target)
-        options = DeleteOptions()
-        sent = eviction.get("deleteOptions") or {}
-        if isinstance(sent, dict):
-            grace = sent.get("gracePeriodSeconds")
-            options = DeleteOptions(gracePeriodSeconds=grace if isinstance(grace, int) else None)
+        try:
+            options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"deleteOptions: {error}") from None
         check_preconditions(target.kind, stored, options)
         if _counts(stored.body):
             self._check_budgets(stored)
-        await self._delete(target.kind, stored, options)
+        if not options.dryRun and not write_options(request, "CreateOptions").dry_run:
+            await self._delete(target.kind, stored, options)
         return value_reply(_DONE, rendering, 201)
 
     def _check_budgets(self, stored: Stored) -> None:

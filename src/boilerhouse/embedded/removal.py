@@ -16,10 +16,10 @@ from typing import Any
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded import deletion, preparing
+from boilerhouse.embedded.admission import ALWAYS
 from boilerhouse.embedded.deletion import DeleteOptions, Gone, Unchanged
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.listing import Lists, Page
-from boilerhouse.embedded.namespaces import ALWAYS
 from boilerhouse.embedded.negotiation import Rendering
 from boilerhouse.embedded.refusals import forbidden, not_allowed, not_found
 from boilerhouse.embedded.rendering import object_reply, value_reply

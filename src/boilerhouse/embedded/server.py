@@ -11,21 +11,20 @@ becomes its Status; a store that cannot write is a 500 that says why.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded import builtin, requestmetrics, routing
-from boilerhouse.embedded.admission import Admission
+from boilerhouse.embedded.admission import ALWAYS, Admission
 from boilerhouse.embedded.collector import Collector
 from boilerhouse.embedded.decoding import check_size
 from boilerhouse.embedded.definitions import Definitions
 from boilerhouse.embedded.discovery import Discovery
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.listing import Lists
-from boilerhouse.embedded.namespaces import ALWAYS, Namespaces
+from boilerhouse.embedded.namespaces import Namespaces
 from boilerhouse.embedded.negotiation import Rendering, negotiate
 from boilerhouse.embedded.node import Node, Session
 from boilerhouse.embedded.openapi import OpenApi
@@ -93,16 +92,22 @@ class ApiServer:
             asyncio.create_task(self._namespaces.run(), name="apiserver.namespaces"),
             asyncio.create_task(self._definitions.run(), name="apiserver.definitions"),
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
         self._serving = True
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Be unready once a part of us has died: what it did is not done any more."""
+        if not task.cancelled() and task.exception() is not None:
+            self._serving = False
+            log.error("apiserver.part_died", part=task.get_name(), exc_info=task.exception())
 
     async def stop(self) -> None:
         """Stop what runs in the background. Requests in flight end by themselves."""
         self._serving = False
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)  # told by _ended
         self._tasks = []
 
     async def handle(self, request: Request) -> Reply | Stream:

@@ -111,7 +111,14 @@ class Watches:
         loop = asyncio.get_running_loop()
         end = loop.time() + wanted.seconds
         due = _next_bookmark(loop.time(), end) if wanted.bookmarks else end
-        timer = loop.call_at(due, subscription.nudge)
+        rang = False
+
+        def ring() -> None:
+            nonlocal rang
+            rang = True
+            subscription.nudge()
+
+        timer = loop.call_at(due, ring)
         try:
             while True:
                 changes = await subscription.batch()
@@ -121,13 +128,12 @@ class Watches:
                 piece = b"".join([line for line in lines if line])
                 if piece:
                     yield piece
-                now = loop.time()
-                if now >= end:
+                if rang and due >= end:
                     return
-                if now >= due:
+                if rang:
                     yield _bookmark(wanted, str(subscription.revision))
-                    due = _next_bookmark(now, end)
-                    timer = loop.call_at(due, subscription.nudge)
+                    rang, due = False, _next_bookmark(loop.time(), end)
+                    timer = loop.call_at(due, ring)
         finally:
             timer.cancel()
 
