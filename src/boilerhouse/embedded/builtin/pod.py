@@ -20,7 +20,7 @@ def born(body: Body) -> None:
     spec = body.get("spec")
     if not isinstance(spec, dict):
         return
-    if isinstance(spec.setdefault("priority", 0), int) and spec["priority"] != 0:
+    if type(spec.setdefault("priority", 0)) is int and spec["priority"] != 0:
         raise Forbidden(
             f'pods "{body["metadata"].get("name", "")}" is forbidden: the integer value of '
             f"priority ({spec['priority']}) must not be provided in pod spec: "

@@ -259,8 +259,8 @@ def _micro_time(value: Any) -> str:
 
 
 def _int_or_string(value: Any) -> Any:
-    if value.__class__ not in (int, str):
-        raise _unlike(value, "an integer or string")
+    if value.__class__ not in (int, str) or (value.__class__ is int and abs(value) >= 2**31):
+        raise _unlike(value, "an integer of 32 bits or a string")
     return value
 
 

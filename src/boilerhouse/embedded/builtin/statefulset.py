@@ -7,6 +7,7 @@ from boilerhouse.embedded.builtin.pod_rules import template_causes
 from boilerhouse.embedded.builtin.podspec import default_spec
 from boilerhouse.embedded.builtin.rules import (
     count_or_percent,
+    dns_label,
     label_selector,
     not_negative,
 )
@@ -57,16 +58,16 @@ def validate(body: Body, old: Body | None) -> list[Cause]:
     if template["spec"]["restartPolicy"] != "Always":
         field = "spec.template.spec.restartPolicy"
         causes.append(unsupported_value(field, template["spec"]["restartPolicy"], ["Always"]))
-    causes += template_causes(
-        template, "spec.template", {c["metadata"].get("name", "") for c in _claims(spec)}
-    )
+    claims = spec.get("volumeClaimTemplates", [])
+    for index, claim in enumerate(claims):
+        causes += storage.spec_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
+    claimed = {claim["metadata"].get("name", "") for claim in claims}
+    causes += template_causes(template, "spec.template", claimed)
+    if spec["serviceName"]:
+        causes += dns_label("spec.serviceName", spec["serviceName"])
     if old is not None:
         causes += _change_causes(spec, old["spec"])
     return causes
-
-
-def _claims(spec: Body) -> list[Body]:
-    return list(spec.get("volumeClaimTemplates", ()))
 
 
 def _strategy_causes(strategy: Body) -> list[Cause]:

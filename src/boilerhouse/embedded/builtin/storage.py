@@ -14,8 +14,6 @@ from boilerhouse.kube.status import (
 )
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-# What stands in the way of deleting a claim that a Pod still mounts.
-PROTECTION = "kubernetes.io/pvc-protection"
 
 
 def default(body: Body) -> None:
@@ -28,26 +26,30 @@ def born(body: Body) -> None:
 
 
 def validate(body: Body, old: Body | None) -> list[Cause]:
-    spec = body["spec"]
+    causes = spec_causes(body["spec"])
+    return causes if old is None else causes + _change_causes(body, old)
+
+
+def spec_causes(spec: Body, field: str = "spec") -> list[Cause]:
+    """Check what a claim asks for, in a claim and in a template of one alike."""
     causes: list[Cause] = []
     modes = spec.get("accessModes", [])
     if not modes:
-        causes.append(required("spec.accessModes", "at least 1 access mode is required"))
+        causes.append(required(f"{field}.accessModes", "at least 1 access mode is required"))
     causes += [
-        unsupported_value("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES
+        unsupported_value(f"{field}.accessModes", mode, _MODES)
+        for mode in modes
+        if mode not in _MODES
     ]
     size = spec["resources"].get("requests", {}).get("storage")
     if size is None:
-        causes.append(required("spec.resources[storage]"))
+        causes.append(required(f"{field}.resources[storage]"))
     elif parse(size) <= ZERO:
         words = "must be greater than zero"
-        causes.append(invalid_value("spec.resources[storage]", size, words))
+        causes.append(invalid_value(f"{field}.resources[storage]", size, words))
     if spec.get("storageClassName"):
-        causes += dns_subdomain("spec.storageClassName", spec["storageClassName"])
-    causes += label_selector("spec.selector", spec.get("selector"))
-    if old is not None:
-        causes += _change_causes(body, old)
-    return causes
+        causes += dns_subdomain(f"{field}.storageClassName", spec["storageClassName"])
+    return causes + label_selector(f"{field}.selector", spec.get("selector"))
 
 
 def _change_causes(body: Body, old: Body) -> list[Cause]:
