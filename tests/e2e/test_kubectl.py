@@ -21,6 +21,8 @@ import yaml
 
 from tests.e2e.kubectl import Kubectl, binary
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 POOL = "boilerhouse.dev/v1alpha1"
 

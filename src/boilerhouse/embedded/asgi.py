@@ -57,6 +57,7 @@ class Application:
         self._bearer = None if token is None else f"Bearer {token}".encode()
         self._compress = compress
         self._streams: set[asyncio.Task[None]] = set()
+        self._ending = False
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -65,7 +66,11 @@ class Application:
             await self._websocket(scope, receive, send)
 
     def end_streams(self) -> None:
-        """End every open watch, log and session in good order; their clients may come back."""
+        """End every open watch, log and session, and those that are just being opened.
+
+        In good order: their clients see an end, not a break, and may come back to a next server.
+        """
+        self._ending = True
         for task in self._streams:
             task.cancel()
 
@@ -127,6 +132,8 @@ class Application:
         pump = asyncio.create_task(_pump(stream.chunks, send))
         gone = asyncio.create_task(_wait_for_disconnect(receive))
         self._streams.add(pump)
+        if self._ending:
+            pump.cancel()
         try:
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:

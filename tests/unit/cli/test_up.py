@@ -20,6 +20,8 @@ import pytest
 from boilerhouse.cli.up import ONE_CTRL_C
 from boilerhouse.embedded.kubeconfig import kept_port
 
+pytestmark = pytest.mark.slow  # each test is a process or two
+
 
 def start(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "boilerhouse.main", "up", "--data", str(data), *options]

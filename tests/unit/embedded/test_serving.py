@@ -38,10 +38,10 @@ class Echo:
                 return Stream(200, self._ticks())
             case "/big":
                 return Reply(200, b"x" * GZIP_FROM)
-            case "/slow":
+            case "/slow" | "/slow-watch":
                 self.entered.set()
                 await self.proceed.wait()
-                return Reply(201, b"{}")
+                return Reply(201) if request.path == "/slow" else Stream(200, self._ticks())
             case "/bug":
                 raise RuntimeError("the password is hunter2")
             case "/missing":
@@ -209,6 +209,18 @@ async def test_stopping_ends_watches_cleanly_and_lets_writes_finish(world: World
         await asyncio.wait_for(stopping, 5)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_unix_connection(str(world.path))
+
+
+async def test_a_watch_that_opens_while_stopping_ends_at_once(world: World) -> None:
+    """A late stream does not hold up the stop until stragglers are cut off."""
+    async with world.local() as client:
+        late = asyncio.create_task(client.get("/slow-watch"))
+        await world.echo.entered.wait()
+        stopping = asyncio.create_task(world.serving.stop())
+        await asyncio.sleep(0)
+        world.echo.proceed.set()
+        assert (await late).status_code == 200
+        await asyncio.wait_for(stopping, serving.STOP_SECONDS / 2)
 
 
 async def test_a_websocket_is_handed_to_its_session(world: World) -> None:
