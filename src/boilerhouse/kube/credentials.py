@@ -49,8 +49,11 @@ NOTHING = Credential()
 class Credentials(Protocol):
     async def current(self) -> Credential: ...
 
-    async def renew(self) -> None:
-        """Note that the server refused the current credential, so that the next one is fresh."""
+    async def renew(self, refused: Credential) -> None:
+        """Note that the server refused a credential, so that the next one is fresh.
+
+        Many calls may be refused at once: all but the first find the refused one replaced already.
+        """
         ...
 
 
@@ -63,7 +66,7 @@ class Static:
     async def current(self) -> Credential:
         return self._credential
 
-    async def renew(self) -> None:
+    async def renew(self, refused: Credential) -> None:
         """Do nothing: there is nowhere to get another from."""
 
 
@@ -91,8 +94,9 @@ class Files:
             self._read_at = now
         return self._credential
 
-    async def renew(self) -> None:
-        self._read_at = None
+    async def renew(self, refused: Credential) -> None:
+        if refused == self._credential:
+            self._read_at = None
 
     def _read(self) -> Credential:
         headers, certificate = self._base.headers, self._base.certificate
@@ -151,8 +155,9 @@ class Plugin:
                 self._credential, self._expires = self._understand(await self._run())
             return self._credential
 
-    async def renew(self) -> None:
-        self._credential = None
+    async def renew(self, refused: Credential) -> None:
+        if refused == self._credential:
+            self._credential = None
 
     def _expired(self) -> bool:
         return self._expires is not None and self._clock.now() >= self._expires - EXPIRY_MARGIN

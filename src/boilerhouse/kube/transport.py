@@ -65,6 +65,7 @@ class Http:
 
     async def request(self, request: Request, *, timeout: float | None = None) -> Reply:
         deadline = DEADLINE if timeout is None else timeout
+        await self._config.credentials.current()  # a plugin may take longer than a call
         try:
             async with asyncio.timeout(deadline), self._send(request, None, calls=True) as response:
                 body = await self._whole(request, response)
@@ -126,7 +127,7 @@ class Http:
             if response.status_code != 401:
                 yield response
                 return
-            await credentials.renew()
+            await credentials.renew(credential)
             renewed = await credentials.current()
             if renewed == credential:
                 yield response

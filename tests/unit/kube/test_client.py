@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -368,3 +370,11 @@ async def test_a_proxied_path_cannot_leave_the_pod(path: str) -> None:
     with pytest.raises(BadRequest):
         await api.pods.proxy("x", 80, path)
     assert script.requests == []
+
+
+def test_the_client_alone_does_not_load_the_http_library() -> None:
+    """Who talks to the embedded API in process starts without paying for it."""
+    names = "boilerhouse.kube.informer, boilerhouse.kube.leader"
+    code = f"import sys, {names}; print('httpx2' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert shown.stdout.strip() == "False"

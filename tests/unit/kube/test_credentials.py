@@ -90,9 +90,24 @@ async def test_an_expired_answer_is_fetched_again(tmp_path: Path) -> None:
 async def test_a_refused_answer_is_fetched_again(tmp_path: Path) -> None:
     """After a 401 the cached token is worthless, whatever its expiry says."""
     source = plugin(program(tmp_path, f"echo '{answer(token='abc')}'"))
+    refused = await source.current()
+    for _ in range(5):  # many calls were refused at once
+        await source.renew(refused)
     await source.current()
-    await source.renew()
-    await source.current()
+    assert runs(tmp_path) == 2
+
+
+async def test_a_late_refusal_does_not_throw_away_the_successor(tmp_path: Path) -> None:
+    """A 401 for the old token, arriving after the new one was fetched, changes nothing."""
+    count = f"$(wc -l < '{tmp_path}/runs')"
+    text = answer(token="t-N").replace('"', '\\"').replace("N", count)
+    source = plugin(program(tmp_path, f'echo "{text}"'))
+    old = await source.current()
+    await source.renew(old)
+    new = await source.current()
+    assert new != old
+    await source.renew(old)
+    assert await source.current() == new
     assert runs(tmp_path) == 2
 
 

@@ -275,6 +275,20 @@ async def test_impersonation_goes_with_every_call() -> None:
     assert b"impersonate-group=dev" in seen
 
 
+async def test_a_proxy_is_asked_on_the_way() -> None:
+    """With proxy-url the proxy is dialled and told the whole address."""
+    seen = ""
+
+    async def handler(exchange: Exchange) -> None:
+        nonlocal seen
+        seen = f"{exchange.method} {exchange.target}"
+        await exchange.reply(200)
+
+    async with serving(handler) as proxy:
+        await call(Config("http://kube.example:8001", proxy=proxy))
+    assert seen == "GET http://kube.example:8001/x"
+
+
 # -- TLS -----------------------------------------------------------------------------------------
 
 
