@@ -43,6 +43,8 @@ class Collector:
 
     def begin(self) -> None:
         """Learn everything that is stored, and look at all of it once."""
+        self._dependents.clear()
+        self._owners.clear()
         for kind in self._registry.all():
             for stored in self._store.scan(kind.resource):
                 self._learn(stored.key, stored.body)

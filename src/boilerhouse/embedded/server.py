@@ -2,7 +2,7 @@
 
 Request ──► discovery, OpenAPI, health
         └─► routing ──► (method, what is named) ──► verb ──► Reply | Stream
-store ──► every committed change ──► collector, namespaces, definitions
+store ──► every committed change ──► collector, namespaces, definitions      clock ──► expiry
 
 Knows nothing of sockets, tokens or TLS: whoever calls `handle` has been let in. Each ApiError
 becomes its Status; a store that cannot write is a 500 that says why.
@@ -16,12 +16,13 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded import builtin, requestmetrics, routing
+from boilerhouse.embedded import builtin, crd, requestmetrics, routing
 from boilerhouse.embedded.admission import ALWAYS, Admission
 from boilerhouse.embedded.collector import Collector
 from boilerhouse.embedded.decoding import check_size
 from boilerhouse.embedded.definitions import Definitions
 from boilerhouse.embedded.discovery import Discovery
+from boilerhouse.embedded.expiry import Expiry
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.listing import Lists
 from boilerhouse.embedded.namespaces import Namespaces
@@ -76,6 +77,7 @@ class ApiServer:
         self._namespaces = Namespaces(
             store, self.registry, clock, admission, self._removal, self._verbs
         )
+        self._expiry = Expiry(store, self.registry, clock, self._removal)
         self._discovery = Discovery(self.registry, lambda: self._serving)
         self._openapi = OpenApi(self.registry, builtin.definitions())
         self._table = self._routes()
@@ -91,6 +93,7 @@ class ApiServer:
             asyncio.create_task(self._collector.run(), name="apiserver.collector"),
             asyncio.create_task(self._namespaces.run(), name="apiserver.namespaces"),
             asyncio.create_task(self._definitions.run(), name="apiserver.definitions"),
+            asyncio.create_task(self._expiry.run(), name="apiserver.expiry"),
         ]
         for task in self._tasks:
             task.add_done_callback(self._ended)
@@ -224,6 +227,8 @@ class ApiServer:
 
     def _see(self, change: Change) -> None:
         self._definitions.see(change)
+        if change.key.resource == crd.RESOURCE:
+            self._collector.begin()  # owners of a kind that was unknown can be looked up now
         self._collector.see(change)
         self._namespaces.see(change)
 

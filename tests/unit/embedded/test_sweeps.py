@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from boilerhouse.core.clock import FakeClock
 from boilerhouse.embedded.store import Key, Remove
 from tests.contract.driver import Api
-from tests.contract.objects import owned
+from tests.contract.objects import crd, owned
 from tests.unit.embedded.conftest import Embedded, Start
 
 Body = dict[str, Any]
@@ -127,3 +129,27 @@ async def test_every_namespace_has_its_account(api: Api) -> None:
         return answer.code == 200 and answer.ok()["metadata"]["uid"] != first["metadata"]["uid"]
 
     await api.until(back, timeout=5)
+
+
+async def test_an_owner_becomes_known_with_its_definition(api: Api) -> None:
+    """A dependent of a kind that nobody knew is judged once the kind is served."""
+    owner = {"apiVersion": "x.dev/v1", "kind": "Late", "metadata": {"name": "x", "uid": "u"}}
+    await api.create("configmaps", owned(config_map("d"), owner))
+    definition = crd("lates", "Late", {"type": "object"}, group="x.dev")
+    (await api.create("customresourcedefinitions", definition)).ok()
+    await api.gone("configmaps", "d", timeout=5)
+
+
+async def test_events_go_after_an_hour_unless_repeated(start: Start) -> None:
+    """The last time counts by which an Event was heard of."""
+    clock = FakeClock(datetime(2026, 5, 1, 12, tzinfo=UTC))
+    event = {"kind": "Event", "apiVersion": "v1", "involvedObject": {"namespace": "default"}}
+    async with start(clock=clock) as embedded:
+        api = embedded.api
+        repeated = {"lastTimestamp": "2026-05-01T12:30:00Z"}
+        (await api.create("events", {**event, "metadata": {"name": "once"}})).ok()
+        (await api.create("events", {**event, "metadata": {"name": "again"}, **repeated})).ok()
+        clock.advance(timedelta(minutes=61))
+    async with start(clock=clock) as embedded:
+        await embedded.api.gone("events", "once", timeout=5)
+        assert await embedded.api.names("events") == ["again"]
