@@ -1,0 +1,216 @@
+"""Memory, CPU and process limits, where the machine lets us set them.
+
+    Groups.find ─► Group per container ─► its directories ─► entering.py, staging.py join them
+
+Two generations of cgroups: one tree (v2), or one per controller (v1, also beside an empty v2). In
+both we use a subtree of the group we run in, so whoever started us bounds us as a whole. Where that
+is not ours to divide, `unenforced` says why, and the Node tells it to everybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONTROLLERS = ("memory", "cpu", "pids")
+_PROCESSES = 4096
+_PERIOD = 100_000
+_SUPERVISOR = "supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The cgroup of one container: one directory, or one per controller."""
+
+    directories: tuple[Path, ...] = ()
+    oom_file: Path | None = None
+
+    def oom_killed(self) -> bool:
+        """Tell whether the kernel has killed a process here for want of memory."""
+        if self.oom_file is None:
+            return False
+        with contextlib.suppress(OSError):
+            for line in self.oom_file.read_text().splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count) > 0
+        return False
+
+    def remove(self) -> None:
+        """Remove the group; its processes are dead, but the kernel may need a moment to notice."""
+        for directory in self.directories:
+            _remove(directory)
+
+
+class Groups:
+    """Where containers' groups are made. `unenforced` tells why none can be."""
+
+    def __init__(self, roots: dict[str, Path], *, unified: bool, unenforced: str | None) -> None:
+        self._roots = roots
+        self._unified = unified
+        self.unenforced = unenforced
+
+    @classmethod
+    def find(cls, name: str, *, proc: Path = Path("/proc/self")) -> Groups:
+        """Prepare a subtree of this name under the group we run in, empty of a former life's."""
+        try:
+            roots, unified = _subtrees(proc, name)
+        except _Unavailable as why:
+            return cls({}, unified=False, unenforced=str(why))
+        groups = cls(roots, unified=unified, unenforced=None)
+        for root in set(roots.values()):
+            for leftover in root.iterdir():
+                if leftover.is_dir() and leftover.name != _SUPERVISOR:
+                    _remove(leftover)
+        return groups
+
+    def create(self, name: str, memory_bytes: int | None, cpu: float | None) -> Group:
+        """Make a container's group with its limits; without enforcement, an empty one."""
+        if not self._roots:
+            return Group()
+        directories = {root: root / name for root in self._roots.values()}
+        for directory in directories.values():
+            directory.mkdir(exist_ok=True)
+        memory, processor, pids = (directories[self._roots[part]] for part in _CONTROLLERS)
+        _write(pids / "pids.max", _PROCESSES)
+        quota = None if cpu is None else max(1000, int(cpu * _PERIOD))
+        if self._unified:
+            _write(memory / "memory.max", memory_bytes or "max")
+            if memory_bytes:
+                with contextlib.suppress(OSError):  # no swap on this machine
+                    _write(memory / "memory.swap.max", 0)
+            _write(processor / "cpu.max", f"{quota or 'max'} {_PERIOD}")
+            oom_file = memory / "memory.events"
+        else:
+            if memory_bytes:
+                _write(memory / "memory.limit_in_bytes", memory_bytes)
+                with contextlib.suppress(OSError):  # swap is not counted on this machine
+                    _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
+            _write(processor / "cpu.cfs_period_us", _PERIOD)
+            _write(processor / "cpu.cfs_quota_us", quota or -1)
+            oom_file = memory / "memory.oom_control"
+        return Group(tuple(directories.values()), oom_file)
+
+    def close(self) -> None:
+        """Remove the subtree; on v2 we stay in our own corner of it until we end."""
+        for root in set(self._roots.values()):
+            with contextlib.suppress(OSError):
+                root.rmdir()
+
+
+class _Unavailable(Exception):
+    pass
+
+
+def _subtrees(proc: Path, name: str) -> tuple[dict[str, Path], bool]:
+    split, unified = _mounts(proc)
+    own = _own(proc)
+    if "memory" in split:
+        roots = {}
+        for controller in _CONTROLLERS:
+            if controller not in split:
+                raise _Unavailable(f"the cgroup controller {controller} is not mounted")
+            roots[controller] = _subtree(_below(split[controller], own.get(controller, "/")), name)
+        return roots, False
+    if unified is None:
+        raise _Unavailable("no cgroups are mounted")
+    root = _unified(_below(unified, own.get("", "/")), name)
+    return dict.fromkeys(_CONTROLLERS, root), True
+
+
+def _subtree(parent: Path, name: str) -> Path:
+    root = parent / name
+    try:
+        root.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _Unavailable(
+            f"the cgroup {parent} is not ours to divide ({error.strerror}); run as root or in a "
+            "delegated cgroup"
+        ) from error
+    return root
+
+
+def _unified(parent: Path, name: str) -> Path:
+    offered = set((parent / "cgroup.controllers").read_text().split())
+    missing = [controller for controller in _CONTROLLERS if controller not in offered]
+    if missing:
+        raise _Unavailable(f"the cgroup {parent} has no controller {', '.join(missing)}")
+    root = _subtree(parent, name)
+    for group in (parent, root):
+        _divide(group, parent)
+    return root
+
+
+def _divide(group: Path, parent: Path) -> None:
+    """Hand controllers down to a group's children; a group that does so may hold no processes."""
+    wanted = " ".join(f"+{controller}" for controller in _CONTROLLERS)
+    try:
+        _write(group / "cgroup.subtree_control", wanted)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise _Unavailable(
+                f"the cgroup {group} is not ours to divide ({error.strerror}); run as root or by "
+                "systemd-run --user --scope -p Delegate=yes"
+            ) from error
+        strangers = set((group / "cgroup.procs").read_text().split()) - {str(os.getpid())}
+        if strangers:
+            raise _Unavailable(
+                f"other processes share the cgroup {group}; run by "
+                "systemd-run --user --scope -p Delegate=yes, or as a service"
+            ) from error
+        supervisor = parent / _SUPERVISOR
+        supervisor.mkdir(exist_ok=True)
+        _write(supervisor / "cgroup.procs", 0)
+        _write(group / "cgroup.subtree_control", wanted)
+
+
+def _mounts(proc: Path) -> tuple[dict[str, tuple[Path, str]], tuple[Path, str] | None]:
+    """Return the mounts of split controllers and of the unified tree: (where, which part of it)."""
+    split: dict[str, tuple[Path, str]] = {}
+    unified = None
+    for line in (proc / "mountinfo").read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        root, point = fields.split(" ")[3:5]
+        if kind == "cgroup2":
+            unified = (Path(point), root)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                split[option] = (Path(point), root)
+    return split, unified
+
+
+def _own(proc: Path) -> dict[str, str]:
+    """Return the group we are in, by controller; the unified tree's under the empty name."""
+    groups = {}
+    for line in (proc / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller] = path
+    return groups
+
+
+def _below(mount: tuple[Path, str], path: str) -> Path:
+    point, root = mount
+    inside = path.removeprefix(root) if root != "/" else path
+    return point / inside.lstrip("/")
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(str(value))
+
+
+def _remove(directory: Path) -> None:
+    for _ in range(100):
+        try:
+            directory.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            os.sched_yield()

@@ -1,0 +1,85 @@
+"""A program run in a container beside its own process: kubectl exec, hooks, exec probes.
+
+Running.exec ─► Program.start ─► fork server ─► entering.py ─► the program
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from typing import Any, Literal
+
+from boilerhouse.embedded.kubelet.nursery import Child, Nursery
+from boilerhouse.embedded.kubelet.stdio import Stdio
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
+
+
+class Program:
+    """A process in a container; implements `ExecProcess`."""
+
+    def __init__(self, child: Child, stdio: Stdio, name: str) -> None:
+        self.stdio = stdio
+        self._child = child
+        self.start_error: str | None = None
+        self._said = b""
+        if child.failure:
+            self.start_error = f"{name}: {_words(child.failure)}"
+            self._said = self.start_error.encode() + b"\n"
+
+    @classmethod
+    async def start(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
+        """Start it. A program that cannot be run is no error here: it ends at once, saying why."""
+        try:
+            child = await nursery.start_process({**request, "op": "enter"}, stdio.theirs)
+        except BaseException:
+            stdio.close()
+            raise
+        stdio.started()
+        return cls(child, stdio, request["argv"][0])
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    async def write(self, data: bytes) -> None:
+        if self.stdio.input is not None:
+            await self.stdio.input.write(data)
+
+    def close_stdin(self) -> None:
+        self.stdio.close_input()
+
+    async def read(self, stream: Literal["stdout", "stderr"]) -> bytes:
+        if self._said and stream == ("stdout" if self.stdio.terminal else "stderr"):
+            said, self._said = self._said, b""
+            return said
+        end = self.stdio.output if stream == "stdout" else self.stdio.error
+        return b"" if end is None else await end.read()
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.stdio.resize(columns, rows)
+
+    def signal(self, number: int) -> None:
+        self._child.signal(number)
+
+    async def wait(self) -> int:
+        status = await asyncio.shield(self._child.status)
+        if self._child.failure:
+            return 127 if self._child.failure in _MISSING else 126
+        code = os.waitstatus_to_exitcode(status)
+        return 128 - code if code < 0 else code
+
+    async def close(self) -> None:
+        """Kill it if it runs, with its process group."""
+        self._child.signal(signal.SIGKILL, group=True)
+        self.stdio.close()
+        try:
+            await asyncio.shield(self._child.status)
+        finally:
+            self._child.release()
+
+
+def _words(failure: int) -> str:
+    return "not found" if failure == errno.ENOENT else os.strerror(failure)

@@ -1,0 +1,321 @@
+"""The small process that all tenants descend from.
+
+    kubelet ◄─ socket pair: requests, replies, exits, descriptors ─► fork server ─┬─► bwrap (pid 1)
+                                                                                  └─► programs in it
+
+Entering namespaces means forking, and forking a large program with threads is slow and unsafe. This
+one is small, has one thread, and starts before there is anything to copy. It is also what ties
+tenants to the life of Boilerhouse: when the socket closes, or its parent dies, it dies, and bwrap's
+`--die-with-parent` takes every container along.
+
+It lives in a network and a mount namespace of its own, so it can step into a Pod's and back.
+Run by an ordinary user, it first makes a user namespace in which it may do so, and runs from a
+read-only mount of the interpreter: a tenant that gets hold of `/proc/self/exe` cannot write to it.
+Only the standard library may be imported.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from boilerhouse.embedded.kubelet import entering, linux, pause, seccomp, staging
+
+MESSAGE_LIMIT = 64 * 1024
+DESCRIPTOR_LIMIT = 64
+_SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+def send(channel: socket.socket, message: dict[str, Any], fds: list[int]) -> None:
+    """Send one message; what is too long for the socket travels in a memory file."""
+    body = json.dumps(message).encode()
+    carrier = -1
+    if len(body) > MESSAGE_LIMIT:
+        carrier = os.memfd_create("bh")
+        with open(carrier, "wb", closefd=False) as file:
+            file.write(body)
+        os.lseek(carrier, 0, os.SEEK_SET)
+        body, fds = b"@", [*fds, carrier]
+    try:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        channel.sendmsg([body], rights)
+    finally:
+        if carrier >= 0:
+            os.close(carrier)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Receive one message and its descriptors; None when the other side is gone."""
+    space = socket.CMSG_SPACE(DESCRIPTOR_LIMIT * 4)
+    body, rights, _, _ = channel.recvmsg(MESSAGE_LIMIT, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, data in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
+    if not body:
+        return None
+    if body == b"@":
+        with open(fds.pop(), "rb") as file:  # noqa: PTH123
+            body = file.read()
+    message: dict[str, Any] = json.loads(body)
+    return message, fds
+
+
+class _Server:
+    def __init__(self, channel: socket.socket, bwrap: str, libraries: str | None) -> None:
+        self._channel = channel
+        machine = os.uname().machine
+        self._filter = seccomp.program(machine)
+        with open(bwrap, "rb") as source:  # noqa: PTH123
+            self._tools = staging.Tools(
+                bwrap=_sealed(source.read()),
+                libraries=libraries,
+                pause=_sealed(pause.program(machine)),
+                filter=_sealed(self._filter),
+            )
+        self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self._selector = selectors.DefaultSelector()
+        # Children the kubelet was told of, and exits that came before it could be told.
+        self._told: set[int] = set()
+        self._early: dict[int, int] = {}
+        self._steps: set[int] = set()
+
+    def run(self) -> None:
+        woken, wake = socket.socketpair()
+        woken.setblocking(False)
+        wake.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._selector.register(woken, selectors.EVENT_READ, lambda: self._reap(woken))
+        self._selector.register(self._channel, selectors.EVENT_READ, self._serve)
+        send(self._channel, {"ready": os.getpid()}, [])
+        while True:
+            for key, _ in self._selector.select():
+                act: Callable[[], None] = key.data
+                act()
+
+    def _serve(self) -> None:
+        received = receive(self._channel)
+        if received is None:
+            os._exit(0)
+        request, fds = received
+        try:
+            operation = getattr(self, "_" + request["op"])
+            operation(request, fds)
+        except OSError as error:
+            self._fail(request["id"], error)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _fail(self, number: int, error: OSError) -> None:
+        text = error.strerror or str(error)
+        name = f" {error.filename!r}" if error.filename else ""
+        send(self._channel, {"id": number, "error": text + name, "errno": error.errno or 0}, [])
+
+    def _network(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Make a network namespace with nothing in it but its loopback, up."""
+        linux.unshare(linux.CLONE_NEWNET)
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+                # struct ifreq: name, then IFF_UP | IFF_RUNNING; 0x8914 is SIOCSIFFLAGS
+                fcntl.ioctl(control, 0x8914, struct.pack("16sh22x", b"lo", 0x41))
+            _forbid_link_local()
+            made = os.open("/proc/self/ns/net", os.O_RDONLY)
+        finally:
+            linux.setns(self._home, linux.CLONE_NEWNET)
+        send(self._channel, {"id": request["id"]}, [made])
+        os.close(made)
+
+    def _sockets(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Make TCP sockets that belong to a network namespace."""
+        made: list[socket.socket] = []
+        linux.setns(fds[0], linux.CLONE_NEWNET)
+        try:
+            made.extend(
+                socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+                for _ in range(request["count"])
+            )
+        finally:
+            linux.setns(self._home, linux.CLONE_NEWNET)
+        send(self._channel, {"id": request["id"]}, [one.fileno() for one in made])
+        for one in made:
+            one.close()
+
+    def _sandbox(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Start bwrap around a new pid 1."""
+
+        def start() -> None:
+            try:
+                staging.start(request, self._tools, fds)
+            except OSError as error:
+                name = f" {error.filename!r}" if error.filename else ""
+                os.write(fds[2], f"{error.strerror or error}{name}\n".encode())
+
+        self._started(request["id"], self._fork(start), 0)
+
+    def _enter(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Start a program in a sandbox; the reply follows when it runs, or cannot."""
+        with open(f"/proc/{request['init']}/stat", "rb") as file:  # noqa: PTH123
+            parent = int(file.read().rpartition(b")")[2].split()[1])
+        if parent != request["bwrap"]:
+            raise OSError("the container has ended")
+        report, write = os.pipe()
+
+        def start() -> None:
+            try:
+                entering.enter(request, self._filter, fds, write)
+            except OSError as error:
+                text = f"{error.strerror or error} {error.filename or ''}".strip()
+                os.write(write, bytes(8) + text.encode())
+
+        self._steps.add(self._fork(start))
+        os.close(write)
+        gathered = bytearray()
+
+        def gather() -> None:
+            data = os.read(report, 4096)
+            gathered.extend(data)
+            if not data:
+                self._selector.unregister(report)
+                os.close(report)
+                self._entered(request["id"], bytes(gathered))
+
+        self._selector.register(report, selectors.EVENT_READ, gather)
+
+    def _entered(self, number: int, report: bytes) -> None:
+        pid = int.from_bytes(report[:8], "little")
+        if not pid:
+            text = report[8:].decode(errors="replace") or "the container could not be entered"
+            send(self._channel, {"id": number, "error": text, "errno": 0}, [])
+            return
+        self._started(number, pid, int.from_bytes(report[8:16], "little"))
+
+    def _started(self, number: int, pid: int, failure: int) -> None:
+        """Tell of a process, with a descriptor of it: its number may be another's by tomorrow."""
+        message = {"id": number, "pid": pid, "failure": failure}
+        self._told.add(pid)
+        if pid in self._early:
+            send(self._channel, message, [])
+            self._tell(pid, self._early.pop(pid))
+            return
+        pidfd = os.pidfd_open(pid)
+        send(self._channel, message, [pidfd])
+        os.close(pidfd)
+
+    def _fork(self, start: Callable[[], None]) -> int:
+        """Run `start` in a child, which ends with it."""
+        child = os.fork()
+        if child:
+            return child
+        try:
+            signal.set_wakeup_fd(-1)
+            start()
+        finally:
+            # Whatever happened, a child must never go on as a second server.
+            os._exit(125)
+
+    def _reap(self, woken: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while woken.recv(4096):
+                pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if pid in self._steps:
+                self._steps.discard(pid)
+            elif pid in self._told:
+                self._tell(pid, status)
+            else:
+                self._early[pid] = status
+
+    def _tell(self, pid: int, status: int) -> None:
+        self._told.discard(pid)
+        send(self._channel, {"exited": pid, "status": status}, [])
+
+
+def _forbid_link_local() -> None:
+    """Refuse 169.254.0.0/16 in this network: clouds hand out the machine's own secrets there."""
+    # struct rtmsg: family, prefix length, source length, tos, table main, static, universe,
+    # prohibit, flags; then the attribute RTA_DST.
+    route = struct.pack("=BBBBBBBBI", socket.AF_INET, 16, 0, 0, 254, 4, 0, 8, 0)
+    route += struct.pack("=HH4s", 8, 1, socket.inet_aton("169.254.0.0"))
+    # struct nlmsghdr: RTM_NEWROUTE; request, acknowledge, create
+    header = struct.pack("=IHHII", 16 + len(route), 24, 0x1 | 0x4 | 0x400, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        netlink.send(header + route)
+        answer = netlink.recv(4096)
+    (error,) = struct.unpack_from("=i", answer, 16)
+    if error:
+        raise OSError(-error, f"route: {os.strerror(-error)}")
+
+
+def _sealed(content: bytes) -> int:
+    """Put bytes into an executable memory file that nobody can change any more."""
+    fd = os.memfd_create("boilerhouse", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    while content:
+        content = content[os.write(fd, content) :]
+    os.fchmod(fd, 0o555)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALED)
+    return fd
+
+
+def _isolate() -> None:
+    """As root: namespaces of our own, so that nothing done here shows elsewhere."""
+    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET)
+    linux.mount("", "/", "", linux.MS_SLAVE | linux.MS_REC)
+
+
+def _isolate_as_user(arguments: list[str]) -> NoReturn:
+    """As an ordinary user: the same inside a user namespace, then start over from there."""
+    uid, gid = os.getuid(), os.getgid()
+    linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS | linux.CLONE_NEWNET)
+    entering.write_file("/proc/self/setgroups", "deny")
+    entering.write_file("/proc/self/uid_map", f"{uid} {uid} 1")
+    entering.write_file("/proc/self/gid_map", f"{gid} {gid} 1")
+    linux.mount("", "/", "", linux.MS_SLAVE | linux.MS_REC)
+    python = os.path.realpath(sys.executable)
+    linux.mount(python, python, "", linux.MS_BIND)
+    # What the mount refuses already must be refused again, else the kernel refuses the change.
+    kept = os.statvfs(python).f_flag & (linux.MS_NOSUID | linux.MS_NODEV | 0x8 | 0x400 | 0x800)
+    linux.mount("", python, "", linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | kept)
+    linux.keep_capabilities()
+    os.execv(python, [python, *sys.orig_argv[1 : -len(arguments)], *arguments, "inside"])  # noqa: S606
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the socket closes: arguments are fd, parent's pid, bwrap, its libraries or ""."""
+    channel = socket.socket(fileno=int(arguments[0]))
+    try:
+        linux.prepare()
+        parent = int(arguments[1])
+        linux.die_with_parent(parent)
+        if "inside" not in arguments:
+            if os.geteuid():
+                os.set_inheritable(channel.fileno(), True)
+                _isolate_as_user(arguments)
+            _isolate()
+        channel.set_inheritable(False)
+        linux.adopt_orphans()
+        with contextlib.suppress(OSError):  # a kernel without keyrings has none to leave
+            linux.empty_keyring()
+        server = _Server(channel, arguments[2], arguments[3] or None)
+    except OSError as error:
+        name = f" {error.filename}" if error.filename else ""
+        send(channel, {"error": f"{error.strerror or error}{name}"}, [])
+        return
+    server.run()

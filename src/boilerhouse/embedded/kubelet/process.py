@@ -1,0 +1,221 @@
+"""A started container: its pid 1, its own process, and everything else in its process namespace.
+
+Sandbox.start ─► Container (Running) ─► wait: own process ends ─► the rest is killed ─► Exit
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.cgroup import Group
+from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
+from boilerhouse.embedded.kubelet.execing import Program
+from boilerhouse.embedded.kubelet.logpump import Output, Pump
+from boilerhouse.embedded.kubelet.nursery import Child, Nursery
+from boilerhouse.embedded.kubelet.stdio import Stdio
+
+# A pipe may have been handed to a process that lives on elsewhere; then the log is cut here.
+_DRAIN_SECONDS = 1.0
+_FREEZE_ROUNDS = 1000
+
+
+class Container:
+    """Implements `Running`."""
+
+    def __init__(
+        self,
+        spec: ContainerSpec,
+        nursery: Nursery,
+        bwrap: Child,
+        init: int,
+        enter: dict[str, Any],
+        group: Group,
+    ) -> None:
+        self.spec = spec
+        self._nursery = nursery
+        self._bwrap = bwrap
+        self._init = init
+        self._enter = enter
+        self._group = group
+        self._init_fd = os.pidfd_open(init)
+        self._namespace = os.stat(f"/proc/{init}/ns/pid").st_ino  # noqa: PTH116
+        self._program: Program | None = None
+        self._exit: asyncio.Task[Exit] | None = None
+        self._drained = asyncio.Event()
+        self._started_at: datetime | None = None
+
+    async def run(
+        self,
+        output: Callable[[Stdio, Callable[[], None]], Output],
+        pump: Pump,
+        clock: Clock,
+    ) -> None:
+        """Start the container's own process."""
+        spec = self.spec
+        stdio = Stdio.open(tty=spec.tty, stdin=spec.stdin)
+        request = {**self._enter, "argv": list(spec.argv), "tty": spec.tty}
+        self._program = await Program.start(self._nursery, request, stdio)
+        self._started_at = clock.now()
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.call_soon_threadsafe(self._drained.set)
+
+        carried = output(stdio, ended)
+        if self._program.start_error is not None:
+            carried.sink.write("stderr", self._program.start_error.encode() + b"\n")
+        pump.add(carried)
+        self._exit = asyncio.create_task(self._ended(self._program, pump, carried))
+
+    async def _ended(self, program: Program, pump: Pump, output: Output) -> Exit:
+        code = await program.wait()
+        await self.kill()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._drained.wait(), _DRAIN_SECONDS)
+        pump.cut(output)
+        await self._drained.wait()
+        program.stdio.close()
+        await program.close()
+        os.close(self._init_fd)
+        oom_killed = self._group.oom_killed()
+        await asyncio.to_thread(self._group.remove)
+        if program.start_error is not None:
+            return Exit(code, start_error=program.start_error)
+        number = code - 128 if 128 < code < 128 + signal.NSIG else None
+        return Exit(code, number, oom_killed)
+
+    async def abandon(self) -> None:
+        """End a container whose own process could not be started."""
+        await self.kill()
+        os.close(self._init_fd)
+
+    def on_exit(self, call: Callable[[Container], object]) -> None:
+        assert self._exit is not None
+        self._exit.add_done_callback(lambda _: call(self))
+
+    @property
+    def pid(self) -> int:
+        assert self._program is not None
+        return self._program.pid
+
+    @property
+    def started_at(self) -> datetime:
+        assert self._started_at is not None
+        return self._started_at
+
+    async def wait(self) -> Exit:
+        assert self._exit is not None
+        return await asyncio.shield(self._exit)
+
+    def signal(self, number: int) -> None:
+        if number == signal.SIGKILL:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
+        elif self._program is not None:
+            self._program.signal(number)
+
+    async def kill(self) -> None:
+        """Kill every process of the container and wait until they are gone."""
+        # The death of pid 1 kills all others; its descriptor is readable when they are buried.
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
+        self._bwrap.signal(signal.SIGKILL)
+        await asyncio.shield(self._bwrap.status)
+        await self._init_gone()
+        self._bwrap.release()
+
+    async def _init_gone(self) -> None:
+        gone = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        watched = os.dup(self._init_fd)
+        loop.add_reader(watched, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(watched)
+            os.close(watched)
+
+    def processes(self) -> list[int]:
+        found = []
+        for entry in os.listdir("/proc"):  # noqa: PTH208  thousands of names, no need for paths
+            if entry.isdecimal():
+                with contextlib.suppress(OSError):
+                    if os.stat(f"/proc/{entry}/ns/pid").st_ino == self._namespace:  # noqa: PTH116
+                        found.append(int(entry))
+        return [pid for pid in found if pid != self._init]
+
+    async def freeze(self) -> None:
+        before: set[int] = set()
+        for _ in range(_FREEZE_ROUNDS):
+            now = set(await asyncio.to_thread(self.processes))
+            for pid in now:
+                self._signal(pid, signal.SIGSTOP)
+            # Two scans agree, and everybody seen is at rest: nobody is left who could fork.
+            if now == before and await asyncio.to_thread(_all_stopped, now):
+                return
+            before = now
+        self.thaw()
+        raise SandboxError(f"container {self.spec.name} forks faster than it can be stopped")
+
+    def thaw(self) -> None:
+        for pid in self.processes():
+            self._signal(pid, signal.SIGCONT)
+
+    def _signal(self, pid: int, number: int) -> None:
+        """Signal a process if it is still one of ours: its number may have changed hands."""
+        with contextlib.suppress(OSError):
+            pidfd = os.pidfd_open(pid)
+            try:
+                if os.stat(f"/proc/{pid}/ns/pid").st_ino == self._namespace:  # noqa: PTH116
+                    signal.pidfd_send_signal(pidfd, number)
+            finally:
+                os.close(pidfd)
+
+    async def write(self, data: bytes) -> None:
+        if self._program is not None:
+            await self._program.write(data)
+
+    def close_stdin(self) -> None:
+        if self._program is not None:
+            self._program.close_stdin()
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self._program is not None:
+            self._program.resize(columns, rows)
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+        tty: bool = False,
+        stdin: bool = False,
+    ) -> Program:
+        if self._exit is None or self._exit.done() or self._bwrap.status.done():
+            raise SandboxError(f"container {self.spec.name} is not running")
+        request = {**self._enter, "argv": list(argv), "tty": tty}
+        if env is not None:
+            request["env"] = {**self._enter["env"], **env}
+        if workdir is not None:
+            request["cwd"] = workdir
+        return await Program.start(self._nursery, request, Stdio.open(tty=tty, stdin=stdin))
+
+
+def _all_stopped(pids: set[int]) -> bool:
+    return all(_stopped(pid) for pid in pids)
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+    except OSError:
+        return True

@@ -1,0 +1,310 @@
+"""Pods on bubblewrap: puts identity, network, cgroup, sandbox and process together.
+
+Bubblewrapped.open ─► create ─► PodSandbox ─► start:  cgroup ─► bwrap holds the namespaces open
+                                                      ─► the container's process enters them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet import bwrap, hostetc
+from boilerhouse.embedded.kubelet.cgroup import Group, Groups
+from boilerhouse.embedded.kubelet.container import (
+    DEFAULT_PATH,
+    ContainerSpec,
+    HostRoot,
+    ImageRoot,
+    LogSink,
+    Network,
+    SandboxError,
+)
+from boilerhouse.embedded.kubelet.forward import Forwarder
+from boilerhouse.embedded.kubelet.identity import Identities, Identity
+from boilerhouse.embedded.kubelet.logpump import Output, Pump
+from boilerhouse.embedded.kubelet.netns import PodNetwork
+from boilerhouse.embedded.kubelet.nursery import Nursery
+from boilerhouse.embedded.kubelet.process import Container
+from boilerhouse.embedded.kubelet.stdio import End, Stdio
+from boilerhouse.embedded.kubelet.uplink import NO_NAMES, Uplink
+
+_START_SECONDS = 30.0
+
+
+class Bubblewrapped:
+    """Implements `Sandboxes`."""
+
+    def __init__(
+        self, directory: Path, clock: Clock, nursery: Nursery, groups: Groups, pump: Pump
+    ) -> None:
+        self.nursery = nursery
+        self.groups = groups
+        self.pump = pump
+        self.clock = clock
+        self.close_userns = True
+        self.etc = directory / "host-etc"
+        self._identities = Identities(directory / "identities")
+        self._pods: dict[str, PodSandbox] = {}
+
+    @classmethod
+    async def open(cls, directory: Path, clock: Clock) -> Bubblewrapped:
+        """Make ready to run Pods, whose identities are kept in `directory`; main thread only."""
+        nursery = await Nursery.start(await asyncio.to_thread(bwrap.find))
+        try:
+            name = await asyncio.to_thread(_name, directory)
+            await asyncio.to_thread(hostetc.write, directory / "host-etc")
+            groups = await asyncio.to_thread(Groups.find, f"boilerhouse-{name}")
+            return cls(directory, clock, nursery, groups, Pump(clock))
+        except BaseException:
+            await nursery.close()
+            raise
+
+    @property
+    def limits_unenforced(self) -> str | None:
+        return self.groups.unenforced
+
+    @property
+    def died(self) -> asyncio.Future[None]:
+        """Resolves if the fork server dies, and all containers with it."""
+        return self.nursery.died
+
+    async def create(self, pod_uid: str, *, network: Network = "none") -> PodSandbox:
+        if pod_uid in self._pods:
+            raise SandboxError(f"Pod {pod_uid} has a sandbox already")
+        identity = self._identities.take(pod_uid)
+        inside = await PodNetwork.create(self.nursery, identity.address)
+        uplink = None
+        if network == "unrestricted":
+            owner = None if os.geteuid() == 0 else f"/proc/{self.nursery.pid}/ns/user"
+            try:
+                uplink = await Uplink.start(inside.fd, owner)
+            except BaseException:
+                inside.close()
+                raise
+        pod = PodSandbox(self, pod_uid, identity, inside, uplink)
+        self._pods[pod_uid] = pod
+        return pod
+
+    def forget(self, pod_uid: str) -> None:
+        if pod_uid in self._pods:
+            raise SandboxError(f"Pod {pod_uid} still has a sandbox")
+        self._identities.free(pod_uid)
+
+    def closed(self, pod_uid: str) -> None:
+        self._pods.pop(pod_uid, None)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(pod.close() for pod in list(self._pods.values())))
+        await self.nursery.close()
+        await asyncio.to_thread(self.pump.close)
+        await asyncio.to_thread(self.groups.close)
+
+
+class PodSandbox:
+    """Implements `Sandbox`."""
+
+    def __init__(
+        self,
+        parent: Bubblewrapped,
+        pod_uid: str,
+        identity: Identity,
+        network: PodNetwork,
+        uplink: Uplink | None,
+    ) -> None:
+        self._parent = parent
+        self._pod_uid = pod_uid
+        self._identity = identity
+        self._network = network
+        self._uplink = uplink
+        self._forwarder = Forwarder(network)
+        self._containers: set[Container] = set()
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        return self._identity.address
+
+    @property
+    def host_uid(self) -> int:
+        return self._identity.uid
+
+    @property
+    def host_gid(self) -> int:
+        return self._identity.gid
+
+    def own(self, path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, self.host_uid, self.host_gid, follow_symlinks=False)
+
+    async def connect(self, port: int) -> socket.socket:
+        return await self._network.connect(port)
+
+    async def forward(self, ports: Sequence[int]) -> dict[int, tuple[str, int]]:
+        return {port: self._forwarder.listen(port) for port in ports}
+
+    async def start(self, spec: ContainerSpec, log: LogSink) -> Container:
+        if self._closed:
+            raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
+        if not spec.argv:
+            raise SandboxError(f"container {spec.name} has no command")
+        group = await asyncio.to_thread(
+            self._parent.groups.create,
+            f"{spec.pod_uid}.{spec.name}.{spec.attempt}",
+            spec.memory_bytes,
+            spec.cpu,
+        )
+        container = None
+        try:
+            container = await self._hold(spec, group)
+            await container.run(_output(log), self._parent.pump, self._parent.clock)
+        except BaseException:
+            if container is not None:
+                await container.abandon()
+            await asyncio.to_thread(group.remove)
+            raise
+        self._containers.add(container)
+        container.on_exit(self._containers.discard)
+        return container
+
+    async def _hold(self, spec: ContainerSpec, group: Group) -> Container:
+        """Start bwrap with pid 1, and return when the namespaces stand."""
+        names = NO_NAMES if self._uplink is None else self._uplink.names
+        place = {
+            "cgroups": [str(directory) for directory in group.directories],
+            "uid": self.host_uid,
+            "gid": self.host_gid,
+        }
+        layout = bwrap.layout(
+            spec,
+            address=self.address,
+            names=names,
+            etc=self._parent.etc,
+            close_userns=self._parent.close_userns,
+        )
+        image = await asyncio.to_thread(self._image, spec.root)
+        request = {**layout, **place, "image": image, "op": "sandbox"}
+        ready, their_ready = os.pipe()
+        errors, their_errors = os.pipe()
+        info, their_info = os.pipe()
+        ends = (End(ready), End(errors), End(info))
+        try:
+            child = await self._parent.nursery.start_process(
+                request, (self._network.fd, their_ready, their_errors, their_info)
+            )
+        except BaseException:
+            for end in ends:
+                end.close()
+            raise
+        finally:
+            for fd in (their_ready, their_errors, their_info):
+                os.close(fd)
+        try:
+            init = await self._stands(spec, *ends)
+        except BaseException:
+            child.signal(signal.SIGKILL)
+            await asyncio.shield(child.status)
+            child.release()
+            raise
+        finally:
+            for end in ends:
+                end.close()
+        enter = {**place, "init": init, "bwrap": child.pid, "cwd": spec.workdir, "env": _env(spec)}
+        return Container(spec, self._parent.nursery, child, init, enter, group)
+
+    async def _stands(self, spec: ContainerSpec, ready: End, errors: End, info: End) -> int:
+        """Wait for pid 1's sign of life and return its number on the machine."""
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                if await ready.read():
+                    told: dict[str, Any] = json.loads(await info.read())
+                    return int(told["child-pid"])
+                said = (await errors.read()).decode(errors="replace").strip()
+        except TimeoutError:
+            said = f"no answer in {_START_SECONDS:.0f} s"
+        raise SandboxError(f"container {spec.name} cannot be set up: {said or 'no reason given'}")
+
+    def _image(self, root: HostRoot | ImageRoot) -> dict[str, Any] | None:
+        if isinstance(root, HostRoot):
+            return None
+        if root.upper.parent != root.work.parent:
+            raise SandboxError("the writable layer and its work directory must be side by side")
+        for directory in (root.upper, root.work):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self.own(directory)
+        return {
+            "layers": [str(layer) for layer in root.layers],
+            "writable": str(root.upper.parent),
+            "upper": root.upper.name,
+            "work": root.work.name,
+        }
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._forwarder.close()
+        for container in list(self._containers):
+            container.signal(signal.SIGKILL)
+        await asyncio.gather(*(container.wait() for container in list(self._containers)))
+        if self._uplink is not None:
+            await self._uplink.close()
+        self._network.close()
+        self._parent.closed(self._pod_uid)
+
+
+def _name(directory: Path) -> str:
+    """One name per data directory: what a killed predecessor left is found and removed."""
+    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:12]
+
+
+def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
+    def output(stdio: Stdio, ended: Callable[[], None]) -> Output:
+        streams = {}
+        if stdio.output is not None:
+            streams[stdio.output.detach()] = "stdout"
+        if stdio.error is not None:
+            streams[stdio.error.detach()] = "stderr"
+        return Output(streams, log, ended)  # type: ignore[arg-type]  # literals widen in a dict
+
+    return output
+
+
+def _env(spec: ContainerSpec) -> dict[str, str]:
+    home = "/tmp" if isinstance(spec.root, HostRoot) else "/"  # noqa: S108  inside, its own tmpfs
+    return {"PATH": DEFAULT_PATH, "HOME": home, **spec.env}
+
+
+async def unavailable(directory: Path, clock: Clock) -> list[str]:
+    """Start a trivial container and return why that failed; empty if containers run here."""
+    opened = None
+    try:
+        opened = await Bubblewrapped.open(directory, clock)
+        pod = await opened.create("check")
+        spec = ContainerSpec("check", "check", 0, HostRoot(), ("/bin/sh", "-c", "exit 42"))
+        exited = await (await pod.start(spec, _Nowhere())).wait()
+    except SandboxError as error:
+        return [str(error)]
+    finally:
+        if opened is not None:
+            await opened.close()
+            with contextlib.suppress(SandboxError):
+                opened.forget("check")
+    return [] if exited.code == 42 else [f"a trial container ended with {exited}"]
+
+
+class _Nowhere:
+    def write(self, stream: str, data: bytes) -> None:
+        del stream, data
+
+    def close(self) -> None:
+        return

@@ -1,0 +1,149 @@
+"""A process's standard streams: the ends it gets, the ends we keep, and reading and writing ours.
+
+Stdio.open ─► theirs ─► fork server ─► program
+     └─► End: read, write (asyncio, only as fast as the other side)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import termios
+
+_CHUNK = 64 * 1024
+
+
+class End:
+    """Our end of a pipe or terminal. One reader or writer at a time."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._waiting: asyncio.Event | None = None
+
+    def fileno(self) -> int:
+        return self._fd
+
+    async def read(self) -> bytes:
+        """Return the next bytes, b"" at the end; a terminal whose program is gone is at its end."""
+        while self._fd >= 0:
+            try:
+                return os.read(self._fd, _CHUNK)
+            except BlockingIOError:
+                await self._ready(write=False)
+            except OSError:
+                break
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """Write everything, waiting while the other side is slow; nothing once it is gone."""
+        view = memoryview(data)
+        while view and self._fd >= 0:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:
+                await self._ready(write=True)
+            except OSError:
+                return
+
+    def detach(self) -> int:
+        """Give the descriptor away."""
+        fd, self._fd = self._fd, -1
+        return fd
+
+    def close(self) -> None:
+        """Close; whoever waits finds the end."""
+        if self._waiting is not None:
+            self._waiting.set()
+            self._unwatch()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    async def _ready(self, *, write: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting = asyncio.Event()
+        (loop.add_writer if write else loop.add_reader)(self._fd, self._waiting.set)
+        try:
+            await self._waiting.wait()
+        finally:
+            self._unwatch()
+
+    def _unwatch(self) -> None:
+        self._waiting = None
+        if self._fd >= 0:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._fd)
+            loop.remove_writer(self._fd)
+
+
+class Stdio:
+    """Pipes, or a terminal that the process makes in its own container and hands back."""
+
+    def __init__(self, theirs: list[int]) -> None:
+        self.theirs = theirs
+        self.input: End | None = None
+        self.output: End | None = None
+        self.error: End | None = None
+        self._channel: socket.socket | None = None
+        self.terminal = False
+
+    @classmethod
+    def open(cls, *, tty: bool, stdin: bool) -> Stdio:
+        if tty:
+            ours, theirs = socket.socketpair()
+            ours.setblocking(False)
+            made = cls([theirs.detach()])
+            made.terminal, made._channel = True, ours
+            return made
+        out, their_out = os.pipe()
+        err, their_err = os.pipe()
+        if stdin:
+            reading, writing = os.pipe()
+            made = cls([reading, their_out, their_err])
+            made.input = End(writing)
+        else:
+            made = cls([os.open("/dev/null", os.O_RDONLY), their_out, their_err])
+        made.output, made.error = End(out), End(err)
+        return made
+
+    def started(self) -> None:
+        """Let go of the other side's ends; take the terminal, which the process has sent by now."""
+        self.release()
+        if self._channel is None:
+            return
+        with contextlib.suppress(OSError):  # it failed before it had a terminal: there is none
+            _, fds, _, _ = socket.recv_fds(self._channel, 1, 1)
+            if fds:
+                os.set_inheritable(fds[0], False)
+                self.output, self.input = End(fds[0]), End(os.dup(fds[0]))
+        self._channel.close()
+        self._channel = None
+
+    def release(self) -> None:
+        for fd in self.theirs:
+            os.close(fd)
+        self.theirs = []
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self.terminal and self.output is not None and self.output.fileno() >= 0:
+            size = struct.pack("HHHH", rows & 0xFFFF, columns & 0xFFFF, 0, 0)
+            fcntl.ioctl(self.output.fileno(), termios.TIOCSWINSZ, size)
+
+    def close_input(self) -> None:
+        """End the input. On a terminal the end is a character (Ctrl-D), for the client to send."""
+        if self.input is not None and not self.terminal:
+            self.input.close()
+
+    def close(self) -> None:
+        self.release()
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        for end in (self.input, self.output, self.error):
+            if end is not None:
+                end.close()
