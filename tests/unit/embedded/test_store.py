@@ -203,9 +203,10 @@ async def test_a_cancelled_caller_does_not_undo_its_write(store: Store) -> None:
 async def test_an_empty_transaction_waits_for_what_was_submitted_before(store: Store) -> None:
     """`await submit()` changes nothing and returns when the head of that moment is on disk."""
     store.submit(Put(pod("a"), body("a")))
-    assert store.unsettled
+    unsettled = [store.unsettled]
     assert await store.submit() == []
-    assert not store.unsettled
+    unsettled.append(store.unsettled)
+    assert unsettled == [True, False]
     assert store.get(pod("a")) is store.head(pod("a"))
     assert store.revision == 2
 
