@@ -79,12 +79,13 @@ async def install(api: Api, *definitions: Body) -> None:
         spec = definition["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
 
-        async def served(name: str = name, path: str = path) -> bool:
-            crd = (await api.get("customresourcedefinitions", name)).ok()
-            conditions = crd.get("status", {}).get("conditions") or []
-            established = any(
-                c["type"] == "Established" and c["status"] == "True" for c in conditions
-            )
-            return established and (await api.call("GET", path)).code == 200
+        async def established(name: str = name) -> bool:
+            found = (await api.get("customresourcedefinitions", name)).ok()
+            conditions = found.get("status", {}).get("conditions") or []
+            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
+        async def served(path: str = path) -> bool:
+            return (await api.call("GET", path, query={"limit": 1})).code == 200
+
+        await api.until(established)
         await api.until(served)
