@@ -111,13 +111,8 @@ class Application:
 
     async def _reply(self, reply: Reply, scope: Message, send: Send) -> None:
         headers, body = dict(reply.headers), reply.body
-        accepted = _headers(scope["headers"]).get("accept-encoding", "")
-        if (
-            self._compress
-            and len(body) >= GZIP_FROM
-            and "gzip" in accepted
-            and "content-encoding" not in headers
-        ):
+        plain = "content-encoding" not in headers  # a Pod's answer, proxied, may be packed already
+        if self._compress and plain and len(body) >= GZIP_FROM and _accepts_gzip(scope):
             body = await asyncio.to_thread(_gzip, body)
             headers |= {"content-encoding": "gzip"}
             headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "Accept-Encoding")))
@@ -258,6 +253,10 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
 
 def _too_large() -> TooLarge:
     return TooLarge(f"Request entity too large: limit is {MAX_BODY}")
+
+
+def _accepts_gzip(scope: Message) -> bool:
+    return "gzip" in _headers(scope["headers"]).get("accept-encoding", "")
 
 
 def _gzip(body: bytes) -> bytes:

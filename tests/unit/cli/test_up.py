@@ -88,7 +88,7 @@ def test_up_says_where_everything_is_and_stops_when_asked(
 
 def test_what_was_written_and_the_port_survive_a_kill(tmp_path: Path) -> None:
     """Killed and started again, it is at the same address and knows what it had acknowledged."""
-    with running(tmp_path) as process, client(tmp_path) as local:
+    with running(tmp_path, "--kube-port", "0") as process, client(tmp_path) as local:
         body = {"metadata": {"name": "kept"}, "data": {"a": "1"}}
         assert local.post(CONFIG_MAPS, json=body).status_code == 201
         port = kept_port(tmp_path / "kubeconfig")
