@@ -33,7 +33,12 @@ def acknowledge_before_commit() -> None:
             super().start(loop, lambda count, failure: None)
 
         def _try(self, batch: Sequence[journal.Transaction]) -> str:
-            self._loop.call_soon_threadsafe(self._early, len(batch), "")
+            async def told() -> None:
+                self._early(len(batch), "")
+                for _ in range(5):  # until those who waited have run
+                    await asyncio.sleep(0)
+
+            asyncio.run_coroutine_threadsafe(told(), self._loop).result()
             return super()._try(batch)
 
     vars(store)["Journal"] = Early
