@@ -1,4 +1,4 @@
-"""The worlds a test can run in: a real API server, and ours.
+"""The worlds a test can run in: a real API server, and ours, in process and over HTTP.
 
 World ──► transport() ──► Api (tests/contract/driver.py) or kube.client.Client
 
@@ -23,11 +23,12 @@ from cluster.places import Places
 
 from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded import pki, serving
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.store import Store
-from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.config import Config, from_kubeconfig
 from boilerhouse.kube.status import Unavailable
 from boilerhouse.kube.transport import Http
 from boilerhouse.kube.wire import Reply, Request, Socket, Stream, Transport
@@ -113,6 +114,32 @@ class EmbeddedWorld:
         await self.open(history=1)
         yield
         await self.restart()
+
+
+class ServedWorld(EmbeddedWorld):
+    """The same behind its HTTP listeners, called through its Unix socket."""
+
+    name = "served"
+
+    async def open(self, history: int = 10_000) -> None:
+        await super().open(history)
+        assert self.server is not None
+        clock = SystemClock()
+        made = await asyncio.to_thread(pki.ensure, self._directory / "pki", clock)
+        unix = serving.bind_unix(self._socket)
+        self._resources.callback(unix.close)
+        tcp = serving.bind_tcp("127.0.0.1", 0, None)
+        self._resources.callback(tcp.close)
+        listeners = serving.Serving(self.server, unix, tcp, made)
+        await listeners.start(clock)
+        self._resources.push_async_callback(listeners.stop)
+
+    def transport(self) -> Transport:
+        return Http(Config(server=f"unix://{self._socket}"))
+
+    @property
+    def _socket(self) -> Path:
+        return self._directory / "kube.sock"
 
 
 class _ToWhicheverRuns:

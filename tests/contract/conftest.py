@@ -17,7 +17,7 @@ import pytest_asyncio
 from boilerhouse.kube.wire import Transport
 from tests.contract.driver import Api
 from tests.contract.objects import GADGETS, WIDGETS, Body
-from tests.worlds import EmbeddedWorld, RealWorld, World
+from tests.worlds import EmbeddedWorld, RealWorld, ServedWorld, World
 
 _NUMBERS = itertools.count(1)
 _HERE = Path(__file__).parent
@@ -38,7 +38,22 @@ async def embedded_world() -> AsyncIterator[EmbeddedWorld]:
         await world.close()
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def served_world() -> AsyncIterator[ServedWorld]:
+    with tempfile.TemporaryDirectory(prefix="boilerhouse-served-") as directory:
+        world = ServedWorld(Path(directory) / "world")
+        await world.open()
+        yield world
+        await world.close()
+
+
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param("served", marks=pytest.mark.slow),
+        pytest.param("real", marks=pytest.mark.real),
+    ]
+)
 def world(request: pytest.FixtureRequest) -> World:
     """The API server that a test runs against."""
     found: EmbeddedWorld | RealWorld = request.getfixturevalue(f"{request.param}_world")
