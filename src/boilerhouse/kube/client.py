@@ -26,7 +26,7 @@ from boilerhouse.kube.listing import Listing
 from boilerhouse.kube.pods import Pods
 from boilerhouse.kube.resources import Key, Resource
 from boilerhouse.kube.selectors import Labels
-from boilerhouse.kube.status import ApiError, Gone, TooManyRequests, Unavailable
+from boilerhouse.kube.status import ApiError, Gone, Timeout, TooManyRequests, Unavailable
 from boilerhouse.kube.wire import JSON, JSON_PATCH, MERGE_PATCH, Reply, Request, Stream, Transport
 
 T = TypeVar("T", bound=Object)
@@ -296,7 +296,7 @@ class Client:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self.call(request, timeout=end - time())
-            except (Unavailable, TooManyRequests) as error:
+            except (Unavailable, Timeout, TooManyRequests) as error:
                 # Jitter, or all who were refused at one moment come back at one moment.
                 pause = min(max(delay, error.retry_after), LONGEST_DELAY)
                 pause *= self._chance.uniform(1.0, 1.5)

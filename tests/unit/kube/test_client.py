@@ -123,7 +123,7 @@ async def test_a_success_that_is_not_the_object_is_an_error(body: bytes) -> None
 @pytest.mark.looptime
 async def test_a_read_is_tried_again_while_nobody_answers() -> None:
     """Two refusals and a success are, to the caller of a read, a success a moment later."""
-    api, script = client(Unavailable("gone"), ok(status(503, "x"), 503), ok(pod("web", 1)))
+    api, script = client(Unavailable("gone"), ok(status(504, "Timeout"), 504), ok(pod("web", 1)))
     assert (await api.get(PODS, "web")).metadata.name == "web"
     assert len(script.requests) == 3
     assert 0.3 <= asyncio.get_running_loop().time() <= 0.45
