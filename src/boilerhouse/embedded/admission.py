@@ -32,8 +32,6 @@ class Admission:
 
     def admit(self, kind: Kind, key: Key, body: Body) -> None:
         """Refuse what has no place here, and fill in what the namespace decides."""
-        if kind.resource == "namespaces":
-            _make_namespace(key.name, body)
         if kind.custom:
             self._check_definition(kind)
         if not key.namespace:
@@ -149,12 +147,3 @@ class Admission:
 
     def _ranges(self, key: Key) -> list[Body]:
         return [stored.body for stored in self._store.scan_head("limitranges", key.namespace)]
-
-
-def _make_namespace(name: str, body: Body) -> None:
-    """Give a new namespace what holds it until its content is gone, and the label of its name."""
-    labels = body["metadata"].setdefault("labels", {})
-    labels["kubernetes.io/metadata.name"] = name
-    spec = body.setdefault("spec", {})
-    spec["finalizers"] = sorted({*spec.get("finalizers", ()), "kubernetes"})
-    body["status"] = {"phase": "Active"}

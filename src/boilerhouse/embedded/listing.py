@@ -91,6 +91,7 @@ class Lists:
         """Return the part of the list that the request asks for."""
         _check_options(request)
         selection = select(target, request)
+        number(request, "timeoutSeconds")  # refused if it is none, although a list takes no time
         limit = max(0, number(request, "limit"))
         token = request.param("continue")
         start: tuple[str, str] | None = None

@@ -16,6 +16,7 @@ import structlog
 
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.embedded.admission import Admission
+from boilerhouse.embedded.builtin.cluster import NAMESPACE_FINALIZER
 from boilerhouse.embedded.decoding import decode_object
 from boilerhouse.embedded.deletion import DeleteOptions
 from boilerhouse.embedded.kind import Body
@@ -31,7 +32,6 @@ from boilerhouse.kube.wire import Reply, Request
 
 log = structlog.get_logger()
 
-FINALIZER = "kubernetes"
 RETRY_SECONDS = 1.0
 
 
@@ -127,7 +127,7 @@ class Namespaces:
         status["conditions"] = _merged(status.get("conditions", []), conditions)
         if not remaining:
             spec = body.setdefault("spec", {})
-            spec["finalizers"] = [n for n in spec.get("finalizers", ()) if n != FINALIZER]
+            spec["finalizers"] = [n for n in spec.get("finalizers", ()) if n != NAMESPACE_FINALIZER]
             if not spec["finalizers"]:
                 del spec["finalizers"]
         await self._verbs.store_change(kind, stored, body)

@@ -198,6 +198,9 @@ def _owner_causes(owners: Any) -> list[Cause]:
             if not owner.get(name):
                 field = f"metadata.ownerReferences.{name}"
                 causes.append(invalid_value(field, "", "must not be empty"))
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            why = "/v1, Kind=Event is disallowed from being an owner"
+            causes.append(invalid_value("metadata.ownerReferences", owner, why))
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         first, second = (f"{o.get('kind')}/{o.get('name')}" for o in controllers[:2])

@@ -20,6 +20,7 @@ from boilerhouse.kube.status import (
     MethodNotAllowed,
     NotFound,
     Timeout,
+    invalid_value,
 )
 
 STALE = (
@@ -68,6 +69,16 @@ def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Cause] = ()) -> 
 
 def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiError:
     return _invalid(kind.kind, kind.group, name, causes)
+
+
+def unversioned(kind: Kind, name: str) -> ApiError:
+    """Refuse to replace whatever is there: the client must say what it has seen."""
+    why = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    return _invalid(kind.plural, kind.group, name, [why])
+
+
+def invalid_scale(name: str, causes: Sequence[Cause]) -> ApiError:
+    return _invalid("Scale", "autoscaling", name, causes)
 
 
 def invalid_options(options: str, causes: Sequence[Cause]) -> ApiError:

@@ -16,7 +16,7 @@ from boilerhouse.embedded.decoding import decode_object
 from boilerhouse.embedded.kind import Body, Kind, ScalePaths
 from boilerhouse.embedded.negotiation import Rendering
 from boilerhouse.embedded.options import write_options
-from boilerhouse.embedded.refusals import invalid, not_found
+from boilerhouse.embedded.refusals import invalid, invalid_scale, not_found
 from boilerhouse.embedded.rendering import value_reply
 from boilerhouse.embedded.routing import Target
 from boilerhouse.embedded.store import Store, Stored
@@ -130,8 +130,10 @@ def _replicas(kind: Kind, name: str, sent: Body) -> int:
     if isinstance(replicas, bool) or not isinstance(replicas, int):
         raise BadRequest(f"spec.replicas: {msgspec.json.encode(replicas).decode()} is no integer")
     if not 0 <= replicas <= MAX_REPLICAS:
-        field = _paths(kind).spec_replicas if kind.custom else "spec.replicas"
-        why = "should be a non-negative integer"
+        if not kind.custom:
+            why = "must be greater than or equal to 0"
+            raise invalid_scale(name, [invalid_value("spec.replicas", replicas, why)])
+        field, why = _paths(kind).spec_replicas, "should be a non-negative integer"
         raise invalid(kind, name, [invalid_value(field, replicas, why)])
     return replicas
 

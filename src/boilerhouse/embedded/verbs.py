@@ -30,6 +30,7 @@ from boilerhouse.embedded.refusals import (
     not_found,
     too_new,
     undecodable,
+    unversioned,
 )
 from boilerhouse.embedded.rendering import object_reply
 from boilerhouse.embedded.routing import Target
@@ -109,9 +110,7 @@ class Verbs:
             )
         if not metadata.get("resourceVersion"):
             if not kind.unconditional_update:
-                field = "metadata.resourceVersion"
-                why = "must be specified for an update"
-                raise invalid(kind, target.name, [invalid_value(field, 0, why)])
+                raise unversioned(kind, target.name)
             metadata["resourceVersion"] = str(stored.revision)
         return await self._replace(target, stored, body, options, warnings, rendering)
 

@@ -153,3 +153,14 @@ async def test_events_go_after_an_hour_unless_repeated(start: Start) -> None:
     async with start(clock=clock) as embedded:
         await embedded.api.gone("events", "once", timeout=5)
         assert await embedded.api.names("events") == ["again"]
+
+
+async def test_nobody_lets_go_of_a_namespace_by_the_way(api: Api) -> None:
+    """What holds a namespace, its label and its phase are not a client's to change."""
+    (await api.create("namespaces", {"metadata": {"name": "n"}})).ok()
+    change = {"spec": {"finalizers": None}, "metadata": {"labels": None}}
+    patched = (await api.patch("namespaces", "n", change)).ok()
+    assert patched["spec"] == {"finalizers": ["kubernetes"]}
+    assert patched["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
+    answer = await api.patch("namespaces", "n", {"status": {"phase": "Terminating"}}, "status")
+    assert answer.causes() == {("status.Phase", "FieldValueInvalid")}

@@ -10,6 +10,45 @@ from boilerhouse.kube.status import Cause, duplicate, invalid_value, required, u
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 
+# Holds a namespace until its content is gone; only namespaces/finalize takes it away.
+NAMESPACE_FINALIZER = "kubernetes"
+
+
+def born_namespace(body: Body) -> None:
+    """Make a namespace live, and hold it. Types are not yet known to be right."""
+    spec = body.get("spec")
+    sent = spec.get("finalizers") if isinstance(spec, dict) else None
+    finalizers = sent if isinstance(sent, list) else []
+    if NAMESPACE_FINALIZER not in finalizers:
+        body["spec"] = {"finalizers": [*finalizers, NAMESPACE_FINALIZER]}
+    body["status"] = {"phase": "Active"}
+
+
+def carried_namespace(body: Body, old: Body) -> None:
+    """Leave to namespaces/finalize what holds a namespace."""
+    finalizers = old.get("spec", {}).get("finalizers")
+    body["spec"] = {"finalizers": finalizers} if finalizers else {}
+
+
+def default_namespace(body: Body) -> None:
+    """Label a namespace with its name, so that selectors can tell it."""
+    metadata = body["metadata"]
+    labels = metadata.setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = metadata.get("name", "")
+
+
+def validate_namespace(body: Body, _old: Body | None) -> list[Cause]:
+    phase = body.get("status", {}).get("phase", "")
+    dying = "deletionTimestamp" in body["metadata"]
+    if dying and phase != "Terminating":
+        words = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+        return [invalid_value("status.Phase", phase, words)]
+    if not dying and phase not in ("Active", ""):
+        words = "may only be 'Active' if `deletionTimestamp` is empty"
+        return [invalid_value("status.Phase", phase, words)]
+    return []
+
+
 def default_node(body: Body) -> None:
     status = body["status"]
     if "capacity" in status and "allocatable" not in status:
