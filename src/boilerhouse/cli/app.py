@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from boilerhouse.cli.startup import imports
+
 app = typer.Typer(
     name="boilerhouse",
     help="A running instance per tenant in milliseconds, hibernated when idle, back where it was.",
@@ -52,8 +54,8 @@ def up(
     Prints the address of the Kubernetes API and where its kubeconfig is; any kubectl works with
     it. Started again on the same data directory, it carries on where it was.
     """
-    from boilerhouse.cli.up import run
-
+    with imports():
+        from boilerhouse.cli.up import run
     raise typer.Exit(run(data, kube_host, kube_port))
 
 

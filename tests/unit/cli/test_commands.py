@@ -99,7 +99,7 @@ def test_data_goes_where_xdg_says(
 def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
     """What takes long to import is imported by the command that needs it; rich stays usable."""
     code = (
-        "import sys; from boilerhouse.main import import_structlog_alone;"
+        "import sys; from boilerhouse.cli.startup import import_structlog_alone;"
         "import_structlog_alone(); import boilerhouse.cli.up;"
         "print(sorted({'rich', 'cryptography', 'cel'} & set(sys.modules))); import rich"
     )
