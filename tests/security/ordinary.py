@@ -1,7 +1,7 @@
 """Runs a command as an ordinary user, from root: `python -m tests.security.ordinary UID COMMAND …`.
 
-The interpreter may lie where only root may go (/root/.pyenv). In a mount namespace of its own, which
-nobody else sees, the closed directories above it are replaced by open ones that hold nothing else.
+The interpreter may lie where only root may go. In a mount namespace of its own, which nobody else
+sees, the closed directories above it are replaced by open ones that hold nothing else.
 """
 
 from __future__ import annotations
