@@ -125,8 +125,9 @@ class Processes:
             yield None
             return
         try:
-            same = record["boot"] == _boot() and record["started"] == started(record["pid"])
-            yield fd if same else None
+            now = started(record["pid"])
+            same = record["boot"] == _boot() and record["started"] == now
+            yield fd if same and now is not None else None
         finally:
             os.close(fd)
 

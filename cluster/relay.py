@@ -24,6 +24,8 @@ async def serve(listener: socket.socket, port: int) -> None:
             writer.transport.abort()
             return
         await asyncio.gather(_pump(reader, to), _pump(there, writer))
+        to.close()
+        writer.close()
 
     server = await asyncio.start_server(carry, sock=listener)
     async with server:

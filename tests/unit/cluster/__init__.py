@@ -1,0 +1,1 @@
+"""The tool that builds and runs a real Kubernetes, as far as it goes without one."""
