@@ -8,11 +8,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from cluster import leftovers
 from cluster import node as cluster_node
 from cluster.api import ApiWorld
 from cluster.build import NODE, missing
+from cluster.nodeconfig import NodeFiles
 from cluster.places import Places
 
 from tests.worlds import RealWorld, absent, clean, require_api_binaries
@@ -39,9 +42,16 @@ def real_world(real_api: ApiWorld) -> RealWorld:
     return RealWorld(real_api)
 
 
+class RealNode(NamedTuple):
+    """A whole node. One that was up before the tests is somebody's: it is used, not changed."""
+
+    places: Places
+    ours: bool
+
+
 @pytest.fixture(scope="session")
-def node_kubeconfig() -> Iterator[Path]:
-    """A whole node: the one that is up, or one that lives as long as the session."""
+def real_node() -> Iterator[RealNode]:
+    """The node that is up, or one that lives as long as the session and leaves nothing behind."""
     places = Places.user()
     if os.geteuid() != 0:
         absent("a real node needs root")
@@ -49,9 +59,15 @@ def node_kubeconfig() -> Iterator[Path]:
         absent("a real node needs the Go toolchain, which is not in PATH")
     if missing(places, NODE):
         absent("a real node must be built first: run `python -m cluster build`")
-    found = cluster_node.is_up(places)
-    if not found:
-        cluster_node.up(places, print)
-    yield cluster_node.kubeconfig(places)
-    if not found:
-        cluster_node.down(places, print)
+    if cluster_node.is_up(places):
+        yield RealNode(places, ours=False)
+        return
+    cluster_node.up(places, print)
+    yield RealNode(places, ours=True)
+    cluster_node.down(places, print)
+    assert leftovers.found(NodeFiles(places.node)) == []
+
+
+@pytest.fixture(scope="session")
+def node_kubeconfig(real_node: RealNode) -> Path:
+    return cluster_node.kubeconfig(real_node.places)
