@@ -132,6 +132,11 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0, resolve: int =
     return _syscall("openat2", _SYS_OPENAT2, root, os.fsencode(path), how, size)
 
 
+def sync_file_system(fd: int) -> None:
+    """Write everything that was changed on a file system to the disk."""
+    _checked(_libc.syncfs(ctypes.c_int(fd)), "syncfs")
+
+
 def die_with_parent(parent: int) -> None:
     """Be killed when the thread that forked this process ends; it may have ended already."""
     _prctl(_PR_SET_PDEATHSIG, 9)
