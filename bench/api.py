@@ -18,7 +18,7 @@ from bench.figures import Figure, milliseconds, percentile
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.store import Store
+from boilerhouse.embedded.storage.store import Store
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import Config
 from boilerhouse.kube.resources import CONFIG_MAPS

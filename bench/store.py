@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, milliseconds, percentile
-from boilerhouse.embedded.store import Key, Put, Store
+from boilerhouse.embedded.storage.store import Key, Put, Store
 
 OBJECTS = 10_000
 WATCHERS = 1_000

@@ -23,11 +23,11 @@ from cluster.places import Places
 
 from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded import pki, serving
+from boilerhouse.embedded.http import pki, serving
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.store import Store
+from boilerhouse.embedded.storage.store import Store
 from boilerhouse.kube.config import Config, from_kubeconfig
 from boilerhouse.kube.status import Unavailable
 from boilerhouse.kube.transport import Http

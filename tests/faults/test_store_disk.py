@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded import checkpoint
-from boilerhouse.embedded.store import Key, Put, Remove, Store, StoreFailed
+from boilerhouse.embedded.storage import checkpoint
+from boilerhouse.embedded.storage.store import Key, Put, Remove, Store, StoreFailed
 
 
 def key(name: str) -> Key:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.store import Key, Put, Store, StoreFailed, StoreLocked
+from boilerhouse.embedded.storage.store import Key, Put, Store, StoreFailed, StoreLocked
 
 
 def key(name: str) -> Key:
@@ -62,7 +62,7 @@ db.execute("ROLLBACK")
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from boilerhouse.embedded.store import Store
+from boilerhouse.embedded.storage.store import Store
 
 async def main():
     store = await Store.open(Path(sys.argv[1]))

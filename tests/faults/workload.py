@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from boilerhouse.embedded.store import Key, Put, Remove, Store, Stored, StoreFailed
+from boilerhouse.embedded.storage.store import Key, Put, Remove, Store, Stored, StoreFailed
 
 SINGLES = 5
 GROUPS = 3

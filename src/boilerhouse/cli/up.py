@@ -20,9 +20,9 @@ import typer
 import uvloop
 
 from boilerhouse.cli import logs
-from boilerhouse.embedded.pki import PkiError
-from boilerhouse.embedded.serving import ListenError
-from boilerhouse.embedded.store import StoreFailed, StoreLocked
+from boilerhouse.embedded.http.pki import PkiError
+from boilerhouse.embedded.http.serving import ListenError
+from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
 from boilerhouse.version import version
 

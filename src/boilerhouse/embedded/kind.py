@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from boilerhouse.embedded.cel import Rules
-    from boilerhouse.embedded.schema import Schema
+    from boilerhouse.embedded.cel.rules import Rules
+    from boilerhouse.embedded.schemas.schema import Schema
     from boilerhouse.kube.status import Cause
 
 Body = dict[str, Any]

@@ -16,33 +16,36 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded import builtin, crd, requestmetrics, routing
-from boilerhouse.embedded.admission import ALWAYS, Admission
-from boilerhouse.embedded.collector import Collector
-from boilerhouse.embedded.decoding import check_size
-from boilerhouse.embedded.definitions import Definitions
-from boilerhouse.embedded.discovery import Discovery
-from boilerhouse.embedded.expiry import Expiry
+from boilerhouse.embedded import builtin
+from boilerhouse.embedded.background.collector import Collector
+from boilerhouse.embedded.background.definitions import Definitions
+from boilerhouse.embedded.background.expiry import Expiry
+from boilerhouse.embedded.background.namespaces import Namespaces
+from boilerhouse.embedded.crd import kind as crd
+from boilerhouse.embedded.describing.discovery import Discovery
+from boilerhouse.embedded.describing.openapi import OpenApi
 from boilerhouse.embedded.kind import Kind
-from boilerhouse.embedded.listing import Lists
-from boilerhouse.embedded.namespaces import Namespaces
-from boilerhouse.embedded.negotiation import Rendering, negotiate
 from boilerhouse.embedded.node import Node, Session
-from boilerhouse.embedded.openapi import OpenApi
-from boilerhouse.embedded.pods import SESSIONS, Pods
-from boilerhouse.embedded.presenting import Presenter
-from boilerhouse.embedded.quota import Quotas
-from boilerhouse.embedded.refusals import no_such_resource, not_allowed
+from boilerhouse.embedded.policy.admission import ALWAYS, Admission
+from boilerhouse.embedded.policy.quota import Quotas
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.embedded.removal import Removal
-from boilerhouse.embedded.rendering import encode, error_reply
-from boilerhouse.embedded.routing import Target
-from boilerhouse.embedded.scale import Scales
-from boilerhouse.embedded.selection import truth
-from boilerhouse.embedded.store import Change, Overrun, Store, StoreFailed, Subscription
-from boilerhouse.embedded.verbs import Verbs
-from boilerhouse.embedded.watching import Watches
-from boilerhouse.embedded.writing import Writer
+from boilerhouse.embedded.request import metrics as requestmetrics
+from boilerhouse.embedded.request import routing
+from boilerhouse.embedded.request.decoding import check_size
+from boilerhouse.embedded.request.negotiation import Rendering, negotiate
+from boilerhouse.embedded.request.refusals import no_such_resource, not_allowed
+from boilerhouse.embedded.request.rendering import encode, error_reply
+from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.storage.store import Change, Overrun, Store, StoreFailed, Subscription
+from boilerhouse.embedded.verbs.listing import Lists
+from boilerhouse.embedded.verbs.objects import Verbs
+from boilerhouse.embedded.verbs.pods import SESSIONS, Pods
+from boilerhouse.embedded.verbs.presenting import Presenter
+from boilerhouse.embedded.verbs.removal import Removal
+from boilerhouse.embedded.verbs.scale import Scales
+from boilerhouse.embedded.verbs.selection import truth
+from boilerhouse.embedded.verbs.watching import Watches
+from boilerhouse.embedded.verbs.writing import Writer
 from boilerhouse.kube.status import ApiError, BadRequest, InternalError, NotFound
 from boilerhouse.kube.wire import JSON, Reply, Request, Stream
 

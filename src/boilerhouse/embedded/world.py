@@ -18,12 +18,12 @@ from pathlib import Path
 
 from boilerhouse import catalogue
 from boilerhouse.core.clock import Clock, SystemClock
-from boilerhouse.embedded import kubeconfig, pki, serving
-from boilerhouse.embedded.durable import private_directory
+from boilerhouse.embedded.http import kubeconfig, pki, serving
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.store import Store
+from boilerhouse.embedded.storage.durable import private_directory
+from boilerhouse.embedded.storage.store import Store
 
 
 class World:

@@ -12,7 +12,7 @@ import pytest
 from boilerhouse.core.clock import Clock, SystemClock
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.store import Store
+from boilerhouse.embedded.storage.store import Store
 from tests.contract.driver import Api
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from boilerhouse.embedded.kind import Kind, ScalePaths
-from boilerhouse.embedded.schema import Schema
+from boilerhouse.embedded.schemas.schema import Schema
 
 WIDGET = Kind(
     group="demo.dev",

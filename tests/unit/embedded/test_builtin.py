@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded import builtin, preparing
+from boilerhouse.embedded import builtin
 from boilerhouse.embedded.builtin import honoured, service
 from boilerhouse.embedded.builtin.shapes import referred
 from boilerhouse.embedded.builtin.words import WORDS
 from boilerhouse.embedded.kind import Body, Kind
-from boilerhouse.embedded.patch import strategic
-from boilerhouse.embedded.selectors import field_selector
+from boilerhouse.embedded.verbs import preparing
+from boilerhouse.embedded.verbs.patch import strategic
+from boilerhouse.embedded.verbs.selectors import field_selector
 from boilerhouse.kube.status import BadRequest, Invalid
 from tests.unit.embedded.builtin_cases import Object, box, claim, new, pod, stateful
 from tests.unit.embedded.builtin_cases import service as a_service

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded import builtin, preparing
-from boilerhouse.embedded.patch import merge
+from boilerhouse.embedded import builtin
+from boilerhouse.embedded.verbs import preparing
+from boilerhouse.embedded.verbs.patch import merge
 from boilerhouse.kube.status import ApiError
 from tests.unit.embedded.builtin_cases import CASES, OUTCOMES, Case
 

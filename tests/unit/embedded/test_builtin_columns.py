@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded import builtin, preparing
+from boilerhouse.embedded import builtin
+from boilerhouse.embedded.describing.table import table
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.table import table
+from boilerhouse.embedded.verbs import preparing
 from tests.unit.embedded.builtin_rows import CELLS, ROWS, Row, running, status
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in builtin.kinds()}

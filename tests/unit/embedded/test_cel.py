@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.cel import Rules, RulesRefused, unchecked
-from boilerhouse.embedded.cel_syntax import CelSyntaxError, parse
+from boilerhouse.embedded.cel.rules import Rules, RulesRefused, unchecked
+from boilerhouse.embedded.cel.syntax import CelSyntaxError, parse
 from boilerhouse.kube.status import Cause, required
 from tests.unit.embedded.schema_cases import array, fields, mapping, root, text
 

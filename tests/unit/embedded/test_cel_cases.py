@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from boilerhouse.embedded.cel import Rules, RulesRefused
+from boilerhouse.embedded.cel.rules import Rules, RulesRefused
 from tests.unit.embedded.cel_cases import NOT_HERE, OBJECT, OUTCOMES, RULES, SPEC
 
 

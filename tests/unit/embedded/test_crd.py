@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.embedded.crd import (
+from boilerhouse.embedded.crd.kind import (
     CLEANUP,
     HOOKS,
     default_crd,
@@ -14,7 +14,7 @@ from boilerhouse.embedded.crd import (
     kind_from_crd,
     settle_names,
 )
-from boilerhouse.embedded.crd_rules import crd_causes
+from boilerhouse.embedded.crd.rules import crd_causes
 from tests.unit.embedded.crd_cases import crd
 
 CLOCK = FakeClock(datetime(2024, 5, 1, tzinfo=UTC))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.crd import default_crd, kind_from_crd
-from boilerhouse.embedded.crd_rules import crd_causes
+from boilerhouse.embedded.crd.kind import default_crd, kind_from_crd
+from boilerhouse.embedded.crd.rules import crd_causes
 from tests.unit.embedded.crd_cases import CHANGES, OUTCOMES, SCHEMAS, crd
 
 

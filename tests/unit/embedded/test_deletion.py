@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded import builtin
-from boilerhouse.embedded.deletion import (
+from boilerhouse.embedded.kind import Kind
+from boilerhouse.embedded.verbs.deletion import (
     DeleteOptions,
     Gone,
     Kept,
@@ -16,7 +17,6 @@ from boilerhouse.embedded.deletion import (
     decide,
     finished,
 )
-from boilerhouse.embedded.kind import Kind
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 KINDS = {kind.resource: kind for kind in builtin.kinds()}

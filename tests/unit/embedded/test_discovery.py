@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.discovery import Discovery, version_rank
+from boilerhouse.embedded.describing.discovery import Discovery, version_rank
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.kube.wire import Reply, Request
 from tests.unit.embedded.kinds import NAMESPACE, POD, WIDGET

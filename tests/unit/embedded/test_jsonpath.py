@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.jsonpath import BadPath, compile_path, printed
+from boilerhouse.embedded.verbs.jsonpath import BadPath, compile_path, printed
 
 BODY: dict[str, Any] = {
     "spec": {"replicas": 3, "on": True, "none": None, "a.b": "dotted", "list": [1, 2, 3, 4]},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.openapi import OpenApi
+from boilerhouse.embedded.describing.openapi import OpenApi
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.kube.status import NotAcceptable, NotFound
 from boilerhouse.kube.wire import Reply, Request

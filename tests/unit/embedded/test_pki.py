@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import FakeClock, SystemClock
-from boilerhouse.embedded import kubeconfig, pki
+from boilerhouse.embedded.http import kubeconfig, pki
 
 
 def test_a_first_start_makes_an_authority_a_server_certificate_and_a_token(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boilerhouse.embedded import protobuf
+from boilerhouse.embedded.request import protobuf
 
 # The same stored objects of a 1.34.4 server, asked for in both forms.
 CASES = json.loads(Path(__file__).with_name("protobuf_cases.json").read_text())

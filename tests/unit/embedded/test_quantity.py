@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boilerhouse.embedded.quantity import BadQuantity, Quantity, parse, spelled, spelled_resource
+from boilerhouse.embedded.policy.quantity import (
+    BadQuantity,
+    Quantity,
+    parse,
+    spelled,
+    spelled_resource,
+)
 
 # (sent in a ResourceQuota, stored by a real server)
 STORED = [

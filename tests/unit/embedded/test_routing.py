@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from boilerhouse.embedded import builtin
-from boilerhouse.embedded.negotiation import Rendering, negotiate
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.embedded.routing import find
+from boilerhouse.embedded.request.negotiation import Rendering, negotiate
+from boilerhouse.embedded.request.routing import find
 from boilerhouse.kube.status import NotAcceptable, NotFound
 from tests.unit.embedded.kinds import WIDGET
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boilerhouse.embedded.schema import Builder, Schema, SchemaError
+from boilerhouse.embedded.schemas.schema import Builder, Schema, SchemaError
 from boilerhouse.kube.status import BadRequest, Cause
 from tests.unit.embedded.schema_cases import array, fields, mapping, root, text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.schema import Schema
+from boilerhouse.embedded.schemas.schema import Schema
 from tests.unit.embedded.schema_cases import CASES, OUTCOMES, Case, root
 
 

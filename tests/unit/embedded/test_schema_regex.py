@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from boilerhouse.embedded.regex import BadPattern, compile_re2
+from boilerhouse.embedded.schemas.regex import BadPattern, compile_re2
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.cel import Rules, unchecked
-from boilerhouse.embedded.schema import Schema
+from boilerhouse.embedded.cel.rules import Rules, unchecked
+from boilerhouse.embedded.schemas.schema import Schema
 from tests.unit.embedded.schema_cases import root
 from tests.unit.embedded.update_cases import OUTCOMES, UPDATES, Update
 

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded import pki, serving
-from boilerhouse.embedded.asgi import GZIP_FROM, MAX_BODY
+from boilerhouse.embedded.http import pki, serving
+from boilerhouse.embedded.http.asgi import GZIP_FROM, MAX_BODY
 from boilerhouse.embedded.node import Session
 from boilerhouse.kube.status import NotFound
 from boilerhouse.kube.wire import Reply, Request, Socket, Stream

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from boilerhouse.embedded import store as store_module
-from boilerhouse.embedded.store import Key, Put, Remove, Store, StoreFailed
+from boilerhouse.embedded.storage import store as store_module
+from boilerhouse.embedded.storage.store import Key, Put, Remove, Store, StoreFailed
 
 
 def pod(name: str, namespace: str = "default") -> Key:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from boilerhouse.embedded import store as store_module
-from boilerhouse.embedded.store import Expired, Key, Put, Remove, Store
+from boilerhouse.embedded.storage import store as store_module
+from boilerhouse.embedded.storage.store import Expired, Key, Put, Remove, Store
 
 NAMES = st.sampled_from([Key("pods", "x", "a"), Key("pods", "y", "a"), Key("nodes", "", "n")])
 TRANSACTION = st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=4)

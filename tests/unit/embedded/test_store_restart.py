@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded import checkpoint
-from boilerhouse.embedded import store as store_module
-from boilerhouse.embedded.store import Expired, Key, Put, Remove, Store, StoreFailed
+from boilerhouse.embedded.storage import checkpoint
+from boilerhouse.embedded.storage import store as store_module
+from boilerhouse.embedded.storage.store import Expired, Key, Put, Remove, Store, StoreFailed
 
 
 def key(name: str) -> Key:

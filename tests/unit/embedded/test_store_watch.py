@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from boilerhouse.embedded.change import Change
-from boilerhouse.embedded.history import FRESH
-from boilerhouse.embedded.store import Expired, Key, Overrun, Put, Remove, Store
+from boilerhouse.embedded.storage.change import Change
+from boilerhouse.embedded.storage.history import FRESH
+from boilerhouse.embedded.storage.store import Expired, Key, Overrun, Put, Remove, Store
 
 
 def key(name: str, namespace: str = "default", resource: str = "pods") -> Key:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.embedded.store import Key, Remove
+from boilerhouse.embedded.storage.store import Key, Remove
 from tests.contract.driver import Api
 from tests.contract.objects import crd, owned
 from tests.unit.embedded.conftest import Embedded, Start

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from boilerhouse.embedded.describing.table import age, duration, table
 from boilerhouse.embedded.kind import Column, Kind
-from boilerhouse.embedded.schema import Schema
-from boilerhouse.embedded.table import age, duration, table
+from boilerhouse.embedded.schemas.schema import Schema
 from boilerhouse.kube.status import BadRequest
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from boilerhouse.embedded import preparing
+from boilerhouse.embedded.verbs import preparing
 from boilerhouse.kube.wire import JSON, YAML
 from tests.contract.driver import Api
 from tests.unit.embedded.conftest import Embedded

@@ -9,7 +9,7 @@ from boilerhouse.embedded.builtin.rules import (
     unchanged,
 )
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.quantity import parse
+from boilerhouse.embedded.policy.quantity import parse
 from boilerhouse.kube.status import (
     Cause,
     duplicate,

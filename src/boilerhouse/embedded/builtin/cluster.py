@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from boilerhouse.embedded.builtin.rules import labels, not_negative
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.selectors import is_label_key
+from boilerhouse.embedded.verbs.selectors import is_label_key
 from boilerhouse.kube.status import Cause, duplicate, invalid_value, required, unsupported_value
 
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from boilerhouse.embedded import crd
 from boilerhouse.embedded.builtin import (
     budgets,
     cluster,
@@ -22,6 +21,7 @@ from boilerhouse.embedded.builtin import (
 )
 from boilerhouse.embedded.builtin.shapes import Shape, Unlike
 from boilerhouse.embedded.builtin.trees import Trees
+from boilerhouse.embedded.crd import kind as crd
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, NameRule, ScalePaths
 from boilerhouse.kube.status import BadRequest, Cause
 

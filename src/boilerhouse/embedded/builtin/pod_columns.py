@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from boilerhouse.embedded.describing.table import NAME, age, age_cell
 from boilerhouse.embedded.kind import Body, Column
-from boilerhouse.embedded.table import NAME, age, age_cell
 
 _NONE = "<none>"
 

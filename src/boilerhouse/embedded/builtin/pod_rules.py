@@ -21,7 +21,7 @@ from boilerhouse.embedded.builtin.rules import (
     resource_map,
 )
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.quantity import parse
+from boilerhouse.embedded.policy.quantity import parse
 from boilerhouse.kube.status import (
     Cause,
     duplicate,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.quantity import parse
-from boilerhouse.embedded.selectors import is_label_key, is_label_value
+from boilerhouse.embedded.policy.quantity import parse
+from boilerhouse.embedded.verbs.selectors import is_label_key, is_label_value
 from boilerhouse.kube.status import (
     Cause,
     forbidden_field,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
-from boilerhouse.embedded.quantity import BadQuantity, spelled, spelled_resource
+from boilerhouse.embedded.policy.quantity import BadQuantity, spelled, spelled_resource
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"

@@ -12,7 +12,7 @@ from boilerhouse.embedded.builtin.rules import (
     not_negative,
 )
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.selectors import object_selector
+from boilerhouse.embedded.verbs.selectors import object_selector
 from boilerhouse.kube.status import Cause, forbidden_field, invalid_value, unsupported_value
 
 _CHANGEABLE = (

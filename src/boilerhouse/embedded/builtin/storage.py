@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from boilerhouse.embedded.builtin.rules import dns_subdomain, label_selector
 from boilerhouse.embedded.kind import Body
-from boilerhouse.embedded.quantity import ZERO, Quantity, parse
+from boilerhouse.embedded.policy.quantity import ZERO, Quantity, parse
 from boilerhouse.kube.status import (
     Cause,
     forbidden_field,

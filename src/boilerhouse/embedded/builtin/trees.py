@@ -14,9 +14,9 @@ import msgspec
 from boilerhouse.embedded.builtin.honoured import ONLY, REFUSED
 from boilerhouse.embedded.builtin.shapes import Shape, Shapes, referred
 from boilerhouse.embedded.builtin.words import WORDS
-from boilerhouse.embedded.schema import Builder, Schema
-from boilerhouse.embedded.schema_node import REFUSED_KEY
-from boilerhouse.embedded.strategic import Merging
+from boilerhouse.embedded.schemas.node import REFUSED_KEY
+from boilerhouse.embedded.schemas.schema import Builder, Schema
+from boilerhouse.embedded.verbs.strategic import Merging
 
 _MACHINERY: Final = "io.k8s.apimachinery.pkg."
 # Written by the document as alternatives; a shape has made them one thing before a schema looks.

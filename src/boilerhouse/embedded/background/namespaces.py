@@ -1,0 +1,194 @@
+"""The life of namespaces: the ones there always are, and the end of the others.
+
+DELETE namespace ──► Terminating ──► sweep its content ──► finalize ──► gone
+
+Between the mark and the end nothing new can be created in it (admission), so the sweep ends. What
+holds content back (a Pod's grace, a finalizer) is told in the namespace's conditions; when it lets
+go, the sweep goes on. Level-triggered, and begun anew at every start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from boilerhouse.core.clock import Clock, rfc3339
+from boilerhouse.embedded.builtin.cluster import NAMESPACE_FINALIZER
+from boilerhouse.embedded.kind import Body
+from boilerhouse.embedded.policy.admission import Admission
+from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.request.decoding import decode_object
+from boilerhouse.embedded.request.negotiation import Rendering
+from boilerhouse.embedded.request.refusals import not_found
+from boilerhouse.embedded.request.rendering import object_reply
+from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.storage.store import Change, Key, Store, StoreFailed
+from boilerhouse.embedded.verbs.deletion import DeleteOptions
+from boilerhouse.embedded.verbs.objects import Verbs, check_version, decode, key_of
+from boilerhouse.embedded.verbs.removal import Removal
+from boilerhouse.kube.wire import Reply, Request
+
+log = structlog.get_logger()
+
+RETRY_SECONDS = 1.0
+
+
+class Namespaces:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        admission: Admission,
+        removal: Removal,
+        verbs: Verbs,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._admission = admission
+        self._removal = removal
+        self._verbs = verbs
+        self._queue: dict[str, None] = {}
+        self._news = asyncio.Event()
+
+    def begin(self) -> None:
+        """Carry on with what was being deleted, and see that every namespace is complete."""
+        for stored in self._store.scan("namespaces"):
+            self._enqueue(stored.key.name)
+
+    def see(self, change: Change) -> None:
+        """Take note of a committed change."""
+        resource, namespace, name = change.key
+        if resource == "namespaces":
+            self._enqueue(name)
+        elif change.type == "DELETED" and namespace:
+            lost_account = resource == "serviceaccounts" and name == "default"
+            if lost_account or self._terminating(namespace):
+                self._enqueue(namespace)
+
+    async def run(self) -> None:
+        """Sweep what is queued, for ever."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._queue:
+                name = next(iter(self._queue))
+                del self._queue[name]
+                try:
+                    await self._settle(name)
+                except StoreFailed as error:
+                    log.warning("namespace.retry", namespace=name, error=str(error))
+                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self._enqueue, name)
+
+    async def finalize(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        """Answer `namespaces/finalize`: whoever holds the namespace lets go of it."""
+        kind = target.kind
+        sent = decode_object(request, kind).body
+        kind.schema.prune(sent)
+        stored = self._store.head(key_of(target))
+        if stored is None:
+            raise not_found(kind, target.name)
+        version = sent.get("metadata", {}).get("resourceVersion")
+        if version:
+            check_version(kind, stored, version)
+        body = decode(stored.raw)
+        finalizers = sent.get("spec", {}).get("finalizers")
+        body["spec"] = {"finalizers": finalizers} if finalizers else {}
+        result = await self._verbs.store_change(kind, stored, body)
+        return object_reply(kind, result, rendering, self._clock.now())
+
+    def _enqueue(self, name: str) -> None:
+        self._queue[name] = None
+        self._news.set()
+
+    def _terminating(self, namespace: str) -> bool:
+        stored = self._store.head(Key("namespaces", "", namespace))
+        return stored is not None and "deletionTimestamp" in stored.body["metadata"]
+
+    async def _settle(self, name: str) -> None:
+        stored = self._store.head(Key("namespaces", "", name))
+        if stored is None:
+            return
+        if "deletionTimestamp" not in stored.body["metadata"]:
+            if self._store.head(Key("serviceaccounts", name, "default")) is None:
+                await self._store.submit(self._admission.default_account(name))
+            return
+        remaining = await self._sweep(name)
+        stored = self._store.head(Key("namespaces", "", name))
+        kind = self._registry.of_resource("namespaces")
+        if stored is None or kind is None:
+            return
+        body = decode(stored.raw)
+        status = body.setdefault("status", {})
+        conditions = _conditions(remaining, rfc3339(self._clock.now()))
+        status["conditions"] = _merged(status.get("conditions", []), conditions)
+        if not remaining:
+            spec = body.setdefault("spec", {})
+            spec["finalizers"] = [n for n in spec.get("finalizers", ()) if n != NAMESPACE_FINALIZER]
+            if not spec["finalizers"]:
+                del spec["finalizers"]
+        await self._verbs.store_change(kind, stored, body)
+
+    async def _sweep(self, namespace: str) -> dict[str, list[Body]]:
+        """Delete everything in it that is not on its way out; return what is still there."""
+        pending = []
+        for kind in self._registry.all():
+            if not kind.namespaced:
+                continue
+            for item in self._store.scan_head(kind.resource, namespace):
+                stored = self._store.head(item.key)  # a quota changes with what it counts
+                if stored is not None and "deletionTimestamp" not in stored.body["metadata"]:
+                    options = DeleteOptions(propagationPolicy="Background")
+                    pending.append(self._removal.delete(kind, stored, options))
+        await asyncio.gather(*pending)
+        left = {
+            kind.resource: [s.body for s in self._store.scan_head(kind.resource, namespace)]
+            for kind in self._registry.all()
+            if kind.namespaced
+        }
+        return {resource: bodies for resource, bodies in left.items() if bodies}
+
+
+def _conditions(remaining: dict[str, list[Body]], now: str) -> list[dict[str, Any]]:
+    counts = [f"{name} has {len(bodies)} resource instances" for name, bodies in remaining.items()]
+    held: dict[str, int] = {}
+    for bodies in remaining.values():
+        for body in bodies:
+            for finalizer in body["metadata"].get("finalizers", ()):
+                held[finalizer] = held.get(finalizer, 0) + 1
+    holders = [f"{name} in {count} resource instances" for name, count in sorted(held.items())]
+    return [
+        {
+            "type": "NamespaceContentRemaining",
+            "status": "True" if counts else "False",
+            "lastTransitionTime": now,
+            "reason": "SomeResourcesRemain" if counts else "ContentRemoved",
+            "message": f"Some resources are remaining: {', '.join(counts)}"
+            if counts
+            else "All content successfully removed",
+        },
+        {
+            "type": "NamespaceFinalizersRemaining",
+            "status": "True" if holders else "False",
+            "lastTransitionTime": now,
+            "reason": "SomeFinalizersRemain" if holders else "ContentHasNoFinalizers",
+            "message": "Some content in the namespace has finalizers remaining: "
+            + ", ".join(holders)
+            if holders
+            else "All content-preserving finalizers finished",
+        },
+    ]
+
+
+def _merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keep the time of a condition that did not change: otherwise every sweep would be a write."""
+    before = {condition["type"]: condition for condition in old}
+    for condition in new:
+        known = before.get(condition["type"])
+        if known and known["status"] == condition["status"]:
+            condition["lastTransitionTime"] = known["lastTransitionTime"]
+    names = {condition["type"] for condition in new}
+    return [condition for condition in old if condition["type"] not in names] + new

@@ -1,0 +1,1 @@
+"""Rules of CRDs: the language CEL, typed by the schema. syntax ─► compile ─► rules."""

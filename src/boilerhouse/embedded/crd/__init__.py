@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: judged, then made into kinds."""

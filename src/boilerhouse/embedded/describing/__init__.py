@@ -1,0 +1,1 @@
+"""How the API describes itself and its objects: discovery, OpenAPI, tables."""

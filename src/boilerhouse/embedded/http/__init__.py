@@ -1,0 +1,1 @@
+"""The listeners: ASGI adapter, Unix socket, TLS port with its certificates, kubeconfig."""

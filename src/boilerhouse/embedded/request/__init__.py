@@ -1,0 +1,1 @@
+"""From the wire to a request and back: routes, content types, bodies, errors."""

@@ -1,0 +1,103 @@
+"""From stored objects to replies: plain JSON as stored, YAML, Table, metadata only.
+
+Stored ──► Reply          the bytes on disk are the bytes on the wire whenever nothing else is asked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from boilerhouse.embedded.describing.table import table
+from boilerhouse.embedded.kind import Body, Kind
+from boilerhouse.embedded.request.negotiation import Rendering
+from boilerhouse.embedded.storage.store import Stored
+from boilerhouse.kube.status import ApiError
+from boilerhouse.kube.wire import JSON, YAML, Reply
+
+encode = msgspec.json.Encoder().encode
+
+
+def object_reply(
+    kind: Kind,
+    stored: Stored,
+    rendering: Rendering,
+    now: datetime,
+    *,
+    status: int = 200,
+    warnings: Sequence[str] = (),
+    include: str = "",
+) -> Reply:
+    """Answer with one object."""
+    if rendering.plain:
+        return Reply(status, stored.raw, _headers(JSON, warnings))
+    value = shaped(kind, stored.body, rendering, now, include)
+    return Reply(status, written(value, rendering), _headers(rendering.content_type, warnings))
+
+
+def value_reply(value: Mapping[str, Any], rendering: Rendering, status: int = 200) -> Reply:
+    """Answer with something that is not stored: a Status, a Scale."""
+    return Reply(status, written(value, rendering), {"content-type": rendering.media})
+
+
+def error_reply(error: ApiError) -> Reply:
+    """Answer with the Status of an error. Errors are always JSON, as they must be readable."""
+    headers = {"content-type": JSON}
+    if error.retry_after:
+        headers["retry-after"] = str(error.retry_after)
+    return Reply(error.status_code, encode(error.to_status()), headers)
+
+
+def shaped(kind: Kind, body: Body, rendering: Rendering, now: datetime, include: str = "") -> Body:
+    """Return the object in the shape asked for."""
+    if rendering.shape == "Table":
+        return as_table(kind, [body], rendering, now, include, revision(body))
+    if rendering.shape:
+        return metadata_only(body, rendering.version)
+    return body
+
+
+def as_table(
+    kind: Kind,
+    bodies: Sequence[Body],
+    rendering: Rendering,
+    now: datetime,
+    include: str,
+    resource_version: str,
+) -> Body:
+    made = table(kind, bodies, include=include or "Metadata", now=now)
+    made["apiVersion"] = f"meta.k8s.io/{rendering.version}"
+    made["metadata"] = {"resourceVersion": resource_version}
+    return made
+
+
+def metadata_only(body: Body, version: str) -> Body:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": body["metadata"],
+    }
+
+
+def revision(body: Body) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))
+
+
+def written(value: Mapping[str, Any], rendering: Rendering) -> bytes:
+    if rendering.media == YAML:
+        return yaml.safe_dump(value, allow_unicode=True, sort_keys=False).encode()
+    return encode(value)
+
+
+def _headers(content_type: str, warnings: Sequence[str]) -> dict[str, str]:
+    headers = {"content-type": content_type}
+    if warnings:
+        # One header may carry several warnings; clients split at the commas.
+        headers["warning"] = ", ".join(
+            '299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in warnings
+        )
+    return headers

@@ -1,0 +1,75 @@
+"""From a path to what it names.
+
+/api/v1/namespaces/ns/pods/p/log ──► Target(kind=Pod, namespace="ns", name="p", subresource="log")
+
+Pure: looks at the registry, never at objects. The deprecated `/watch/` prefix is understood, since
+old tools still send it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boilerhouse.embedded.kind import Kind
+from boilerhouse.embedded.registry import Registry
+from boilerhouse.embedded.request.refusals import no_such_resource
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path names: a collection when `name` is empty."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    # Behind the subresource: the path that pods/proxy forwards, with its leading slash.
+    rest: str = ""
+    # The path began with /watch/.
+    watch: bool = False
+
+
+def find(registry: Registry, path: str) -> Target | None:
+    """Resolve a path below /api or /apis; None when no such group and version is served.
+
+    Raises NotFound when the version exists but not the resource in it.
+    """
+    parts = path.split("/")  # "", "api", "v1", ...
+    if len(parts) > 3 and parts[1] == "api":
+        group, version, parts = "", parts[2], parts[3:]
+    elif len(parts) > 4 and parts[1] == "apis":
+        group, version, parts = parts[2], parts[3], parts[4:]
+    else:
+        return None
+    if not parts[0] or not registry.has_version(group, version):
+        return None
+    watch = parts[0] == "watch" and len(parts) > 1
+    if watch:
+        parts = parts[1:]
+    namespace = ""
+    # /namespaces/x and /namespaces/x/status are the Namespace itself, all else is inside it.
+    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _OF_NAMESPACE:
+        namespace, parts = parts[1], parts[2:]
+    kind = registry.find(group, version, parts[0])
+    if kind is None:
+        raise no_such_resource()
+    name = parts[1] if len(parts) > 1 else ""
+    subresource = parts[2] if len(parts) > 2 else ""
+    rest = "/" + "/".join(parts[3:]) if len(parts) > 3 else ""
+    if not _sound(kind, namespace, name, subresource, rest):
+        raise no_such_resource()
+    return Target(kind, namespace, name, subresource, rest, watch)
+
+
+_OF_NAMESPACE = ("status", "finalize", "")
+
+
+def _sound(kind: Kind, namespace: str, name: str, subresource: str, rest: str) -> bool:
+    if bool(namespace) != kind.namespaced and (namespace or name):
+        return False  # a cluster-scoped kind inside a namespace, or a namespaced name outside one
+    if not subresource:
+        return not rest
+    known = subresource in kind.subresources
+    known = known or (subresource == "status" and kind.status)
+    known = known or (subresource == "scale" and kind.scale is not None)
+    return known and bool(name) and (not rest or subresource == "proxy")

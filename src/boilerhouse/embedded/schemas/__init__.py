@@ -1,0 +1,1 @@
+"""Structural schemas as closures: prune, default, validate. Start at schema.py."""

@@ -1,0 +1,89 @@
+"""Moves SQLite's write-ahead log into the database file, in a thread of its own.
+
+writer ──► wal ──(enough written)──► Checkpointer ──► kube.db
+
+A checkpoint costs an fsync of the database file; done by the writer it would show up as a slow
+commit now and then. Here it runs beside the commits. Only when the log has grown large although it
+was moved (steady writing never lets it start over) it is cut, with commits held for that moment.
+
+SQLite before 3.51.3 can lose pages when a checkpoint *starts* on a log that has already been moved
+completely while a commit starts the log over (the "WAL-reset bug"). `between_commits` keeps us out
+of that window: a checkpoint starts only if a commit was finished after the last checkpoint ended.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import structlog
+
+from boilerhouse.embedded.storage.database import connect, wal_file
+
+log = structlog.get_logger(__name__)
+
+# Bytes of objects between two checkpoints, and the size at which the log is cut.
+EVERY = 4 << 20
+CUT_AT = 64 << 20
+# What a commit adds to the log beside the objects: the pages around them.
+COMMIT_OVERHEAD = 16 << 10
+
+
+class Checkpointer:
+    def __init__(self, path: Path) -> None:
+        self._wal = wal_file(path)
+        # It never waits for other processes: the next round is soon enough.
+        self._db = connect(path, busy_seconds=0)
+        self._written = 0
+        self._due = threading.Event()
+        self._stopping = False
+        # Held by the writer from the start of a commit until `wrote`.
+        self.between_commits = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="store-checkpoint", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wrote(self, size: int) -> None:
+        """Note a finished commit; called with `between_commits` held."""
+        self._written += size + COMMIT_OVERHEAD
+        if self._written >= EVERY:
+            self._due.set()
+
+    def stop(self) -> None:
+        """Let a running checkpoint end and give the connection back. Blocks."""
+        self._stopping = True
+        self._due.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._db.close()
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            if self._stopping:
+                return
+            try:
+                self._checkpoint()
+            except (sqlite3.Error, OSError) as error:
+                # Nothing is lost: the log still holds it all, and the next commit asks again.
+                log.warning("store.checkpoint_failed", file=str(self._wal), error=str(error))
+                with self.between_commits:
+                    self._rest()
+
+    def _checkpoint(self) -> None:
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self.between_commits:
+            if self._wal.stat().st_size > CUT_AT:
+                busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    log.warning(
+                        "store.log_not_cut", file=str(self._wal), reason="read by another process"
+                    )
+            self._rest()
+
+    def _rest(self) -> None:
+        self._written = 0
+        if not self._stopping:
+            self._due.clear()

@@ -1,0 +1,223 @@
+"""The last changes in memory, and the subscriptions that read them.
+
+commit ──► History.publish ──► one log per (resource, namespace) ──► Subscription (a position in it)
+
+A subscription owns no queue: it is a position in a log that all its peers share, so an event costs
+one append however many watch, plus one wake-up for each that sleeps. A watcher of a quiet resource
+never looks at a busy one. Who falls behind so far that the history has moved on gets `Overrun`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
+
+from boilerhouse.embedded.storage.change import Change, Key
+
+# Behind this many changes a watcher is slow; it then pays for decoding old versions again.
+FRESH = 512
+# So that one watcher that catches up does not hold the loop for long.
+MAX_BATCH = 500
+
+
+class Expired(Exception):
+    """A watch was asked for from a revision older than the history: list again."""
+
+
+class Overrun(Exception):
+    """A subscriber was so slow that changes it had not seen left the history: list again."""
+
+
+class History:
+    def __init__(self, limit: int, oldest: int) -> None:
+        if limit < 1:
+            raise ValueError("a history holds at least one change")
+        self._limit = limit
+        self._ring: deque[Change] = deque()
+        self._logs: dict[tuple[str, str], _Log] = {}
+        self.oldest = oldest
+        self.revision = oldest
+
+    def publish(self, changes: Iterable[Change]) -> list[int]:
+        """Append committed changes in order, wake who waits for them, and say what is past.
+
+        Returns the revisions of versions that nothing refers to any more.
+        """
+        touched: set[_Log] = set()
+        for change in changes:
+            self._ring.append(change)
+            self.revision = change.revision
+            for log in self._logs_of(change.key):
+                log.append(change)
+                touched.add(log)
+            if len(self._ring) > FRESH:
+                self._ring[-FRESH].forget()
+        past: list[int] = []
+        while len(self._ring) > self._limit:
+            past += self._evict()
+        for log in touched:
+            for subscription in log.subscriptions:
+                subscription.wake()
+        return past
+
+    def changes(self, resource: str, since: int, namespace: str = "") -> list[Change]:
+        """Return what was changed after `since`, oldest first. Raises `Expired`."""
+        self._check_retained(since)
+        log = self._logs.get((resource, namespace))
+        if log is None:
+            return []
+        return [log.changes[position] for position in range(log.after(since), log.end)]
+
+    def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
+        self._check_retained(since)
+        log = self._logs.get((resource, namespace))
+        if log is None:
+            log = self._logs[resource, namespace] = _Log()
+            # Nothing of it is retained, or it would have a log.
+        subscription = Subscription(self, log, since)
+        log.subscriptions.add(subscription)
+        return subscription
+
+    def _check_retained(self, since: int) -> None:
+        if since < self.oldest:
+            raise Expired(f"too old resource version: {since} ({self.oldest})")
+
+    def close(self) -> None:
+        """End every subscription."""
+        for log in self._logs.values():
+            for subscription in tuple(log.subscriptions):
+                subscription.close()
+
+    def _logs_of(self, key: Key) -> list[_Log]:
+        logs = []
+        for name in _log_names(key):
+            log = self._logs.get(name)
+            if log is None:
+                log = self._logs[name] = _Log()
+            logs.append(log)
+        return logs
+
+    def _evict(self) -> list[int]:
+        change = self._ring.popleft()
+        self.oldest = change.revision
+        for name in _log_names(change.key):
+            log = self._logs[name]
+            log.drop()
+            if not log.changes and not log.subscriptions:
+                del self._logs[name]
+        past = [] if change.previous is None else [change.previous.revision]
+        return [*past, change.revision] if change.type == "DELETED" else past
+
+
+def _log_names(key: Key) -> set[tuple[str, str]]:
+    """Return the logs a change goes into: everything, its resource, and that in its namespace."""
+    return {("", ""), (key.resource, ""), (key.resource, key.namespace)}
+
+
+class _Log:
+    """The retained changes of one resource (in one namespace), numbered from the first ever."""
+
+    __slots__ = ("changes", "end", "start", "subscriptions")
+
+    def __init__(self) -> None:
+        self.changes: dict[int, Change] = {}
+        self.start = 0
+        self.end = 0
+        self.subscriptions: set[Subscription] = set()
+
+    def append(self, change: Change) -> None:
+        self.changes[self.end] = change
+        self.end += 1
+
+    def drop(self) -> None:
+        del self.changes[self.start]
+        self.start += 1
+
+    def after(self, revision: int) -> int:
+        """Return the position of the first change newer than `revision`."""
+        positions = range(self.start, self.end)
+        return self.start + bisect_right(
+            positions, revision, key=lambda position: self.changes[position].revision
+        )
+
+
+class Subscription:
+    """The changes of one resource after a revision: first the retained ones, then live.
+
+    For one reader: `async for change in subscription`, or `await subscription.batch()` for all that
+    is there at once. Ends when it or the store is closed; raises `Overrun` when too far behind.
+    """
+
+    def __init__(self, history: History, log: _Log, since: int) -> None:
+        self._history = history
+        self._log = log
+        self._position = log.after(since)
+        self._since = self._seen = since
+        self._waiting: asyncio.Future[None] | None = None
+        self._nudged = False
+        self.closed = False
+
+    @property
+    def revision(self) -> int:
+        """Up to where this reader has seen everything: what a bookmark may say."""
+        if self._position == self._log.end:
+            return max(self._seen, self._history.revision)
+        return self._seen
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Change:
+        changes = await self.batch(1)
+        if not changes:
+            raise StopAsyncIteration
+        return changes[0]
+
+    async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
+        """Wait for news and return it, at most `limit` changes.
+
+        An empty list is the end (`closed`), or the answer to a `nudge`.
+        """
+        log = self._log
+        while not self.closed and not self._nudged and not self._behind():
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        self._nudged, nudged = False, self._nudged
+        if self.closed or (nudged and not self._behind()):
+            return []
+        if self._position < log.start:
+            self.close()
+            raise Overrun("the watch fell behind the retained history")
+        stop = min(log.end, self._position + limit)
+        found = [log.changes[position] for position in range(self._position, stop)]
+        self._position = stop
+        self._seen = found[-1].revision
+        return found
+
+    def _behind(self) -> bool:
+        # Only a watch from the future meets changes that are not newer than where it began.
+        log = self._log
+        while log.start <= self._position < log.end:
+            if log.changes[self._position].revision > self._since:
+                break
+            self._position += 1
+        return self._position < log.end
+
+    def nudge(self) -> None:
+        """Let the reader go on without news: cheaper than a deadline for every wait."""
+        self._nudged = True
+        self.wake()
+
+    def close(self) -> None:
+        self.closed = True
+        self._log.subscriptions.discard(self)
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)

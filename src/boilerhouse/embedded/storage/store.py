@@ -1,0 +1,311 @@
+"""The objects of the embedded API: durable, ordered, read from memory.
+
+submit ──► head (at once) ──► journal (disk) ──► committed objects ──► watchers and the caller
+
+Everything runs on one event loop. A write is decided on the *head*, which has every write so far,
+and is applied to it at once: "read head, validate, submit" without an `await` in between needs no
+lock. Everyone else reads what is *committed*: objects, watch events and futures advance only when
+the write is on disk, so nothing that was seen can be taken back by a crash.
+
+Revisions only grow. One that belonged to a failed commit is not used again while the process lives.
+One that was never committed when the process died was shown to nobody and may come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from boilerhouse.embedded.storage.change import Change, EventType, Key, Put, Remove, Stored
+from boilerhouse.embedded.storage.database import (
+    FIRST_REVISION,
+    StoreFailed,
+    database_file,
+    oldest_revision,
+    open_database,
+    read_versions,
+)
+from boilerhouse.embedded.storage.datalock import DataLock, StoreLocked
+from boilerhouse.embedded.storage.durable import sync_directory
+from boilerhouse.embedded.storage.history import Expired, History, Overrun, Subscription
+from boilerhouse.embedded.storage.index import Index, place
+from boilerhouse.embedded.storage.journal import Journal, Transaction, Trim
+
+__all__ = [
+    "Change",
+    "Expired",
+    "Key",
+    "Overrun",
+    "Put",
+    "Remove",
+    "Store",
+    "StoreFailed",
+    "StoreLocked",
+    "Stored",
+    "Subscription",
+]
+
+# How much may wait for the disk before writers are turned away.
+MAX_PENDING = 10_000
+MAX_PENDING_BYTES = 256 << 20
+# Past versions are removed from disk this many at a time.
+TRIM_AT = 256
+
+
+@dataclass(slots=True)
+class _Opened:
+    """What a thread has brought up from disk."""
+
+    lock: DataLock
+    journal: Journal
+    committed: Index
+    head: Index
+    history: History
+    past: list[int]
+
+
+class Store:
+    """Open with `Store.open`; use from that event loop only."""
+
+    def __init__(self, opened: _Opened) -> None:
+        self._lock = opened.lock
+        self._journal = opened.journal
+        self._committed = opened.committed
+        self._head = opened.head
+        self._history = opened.history
+        self._past = opened.past
+        self._loop = asyncio.get_running_loop()
+        self._last = opened.history.revision
+        self._pending: deque[Transaction] = deque()
+        self._pending_bytes = 0
+        self._generation = 0
+        self._closed = False
+        self._journal.start(self._loop, self._done)
+
+    @classmethod
+    async def open(cls, directory: Path, *, history: int = 10_000) -> Store:
+        """Take the data directory and load it. Raises `StoreLocked` or `StoreFailed`."""
+        opening = asyncio.get_running_loop().run_in_executor(None, _open, directory, history)
+        try:
+            return cls(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_abandon)
+            raise
+
+    @property
+    def revision(self) -> int:
+        """The newest committed revision."""
+        return self._history.revision
+
+    @property
+    def oldest(self) -> int:
+        """A watch may start from this revision or a newer one."""
+        return self._history.oldest
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the head is ahead of what is on disk; `await submit()` waits for the disk."""
+        return bool(self._pending)
+
+    def get(self, key: Key) -> Stored | None:
+        return self._committed.get(key)
+
+    def scan(self, resource: str, namespace: str = "") -> list[Stored]:
+        """List the committed objects in the order of `place`; "" means every namespace."""
+        return self._committed.scan(resource, namespace)
+
+    def scan_at(self, resource: str, revision: int, namespace: str = "") -> list[Stored]:
+        """List the objects as they were at a retained revision. Raises `Expired`.
+
+        Costs as much as was changed since, so that the pages of a list can show one moment.
+        """
+        changes = self._history.changes(resource, revision, namespace)
+        if not changes:
+            return self.scan(resource, namespace)
+        state: dict[Key, Stored] = {stored.key: stored for stored in self.scan(resource, namespace)}
+        for change in reversed(changes):
+            if change.previous is None:
+                state.pop(change.key, None)
+            else:
+                state[change.key] = change.previous
+        return [state[key] for key in sorted(state, key=place)]
+
+    def head(self, key: Key) -> Stored | None:
+        """Return the newest state, writes included that are not on disk yet."""
+        return self._head.get(key)
+
+    def scan_head(self, resource: str, namespace: str = "") -> list[Stored]:
+        return self._head.scan(resource, namespace)
+
+    def submit(self, *writes: Put | Remove) -> asyncio.Future[list[Stored]]:
+        """Apply the writes to the head now, together; the result comes when they are on disk.
+
+        All or none of them happen. Each gets a revision of its own, in order. A write that was
+        submitted happens even if its future is cancelled. The future fails with `StoreFailed` when
+        the disk refuses, or too much is waiting for it: then none of the writes happened, except
+        that a power loss right after a failing fsync leaves it open. Removing an object that the
+        head does not have is a mistake of the caller: ValueError.
+        """
+        future: asyncio.Future[list[Stored]] = self._loop.create_future()
+        refusal = self._refusal()
+        if refusal:
+            future.set_exception(StoreFailed(refusal))
+            return future
+        changes = self._changes(writes)
+        size = sum(len(change.object.raw) for change in changes)
+        for change in changes:
+            self._head.set(change.key, None if change.type == "DELETED" else change.object)
+            self._last = change.revision
+        self._enqueue(Transaction(self._generation, changes, size, future))
+        return future
+
+    def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
+        """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
+
+        The resource "" means every resource.
+        `since` may lie in the future; changes up to it are then left out.
+        """
+        return self._history.watch(resource, since, namespace)
+
+    async def close(self) -> None:
+        """Finish what was submitted, end every subscription, release the directory."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._loop.run_in_executor(None, _let_go, self._journal, self._lock)
+        finally:
+            self._history.close()
+
+    def _refusal(self) -> str:
+        if self._closed:
+            return "the store is closed"
+        if len(self._pending) >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
+            return f"the store is busy: {len(self._pending)} writes wait for the disk"
+        return ""
+
+    def _changes(self, writes: tuple[Put | Remove, ...]) -> list[Change]:
+        """Work out what the writes do. Everything that can go wrong does so here."""
+        made: dict[Key, Stored | None] = {}
+        changes: list[Change] = []
+        for revision, write in enumerate(writes, self._last + 1):
+            key = write.key
+            # A lone surrogate would only be found by the writer, and fail everyone's writes.
+            "".join(key).encode()
+            previous = made[key] if key in made else self._head.get(key)
+            stored = Stored.stamp(key, revision, write.body)
+            deleted = isinstance(write, Remove)
+            if deleted and previous is None:
+                raise ValueError(f"{'/'.join(key)} is not there to be removed")
+            changes.append(_change(stored, previous, deleted=deleted))
+            made[key] = None if deleted else stored
+        return changes
+
+    def _enqueue(self, transaction: Transaction) -> None:
+        self._pending.append(transaction)
+        self._pending_bytes += transaction.size
+        self._journal.put(transaction)
+
+    def _done(self, count: int, failure: str) -> None:
+        if failure:
+            self._fail(failure)
+        else:
+            self._publish([self._pending.popleft() for _ in range(count)])
+
+    def _publish(self, transactions: list[Transaction]) -> None:
+        changes = [change for transaction in transactions for change in transaction.changes]
+        for change in changes:
+            self._committed.set(change.key, None if change.type == "DELETED" else change.object)
+        self._past += self._history.publish(changes)
+        for transaction in transactions:
+            self._pending_bytes -= transaction.size
+            if transaction.future is not None and not transaction.future.done():
+                transaction.future.set_result([change.object for change in transaction.changes])
+        if len(self._past) >= TRIM_AT and not self._closed:
+            trim = Trim(self._history.oldest, self._past)
+            self._past = []
+            self._enqueue(Transaction(self._generation, [], 0, trim=trim))
+
+    def _fail(self, failure: str) -> None:
+        """Forget every write that is not on disk, and say so to whoever waits for it."""
+        failed, self._pending, self._pending_bytes = self._pending, deque(), 0
+        self._generation += 1
+        for transaction in failed:
+            if transaction.trim is not None:
+                self._past = transaction.trim.revisions + self._past
+            for change in transaction.changes:
+                self._head.set(change.key, self._committed.get(change.key))
+        for transaction in failed:
+            if transaction.future is not None and not transaction.future.done():
+                transaction.future.set_exception(
+                    StoreFailed(f"the write could not be stored: {failure}")
+                )
+
+
+def _open(directory: Path, limit: int) -> _Opened:
+    """Lock, check and load the data directory. Blocks."""
+    try:
+        _make_directory(directory)
+        lock = DataLock(directory)
+    except OSError as error:
+        raise StoreFailed(f"{directory} cannot be used: {error}") from error
+    try:
+        db = open_database(directory)
+        try:
+            return _load(directory, limit, lock, db)
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{database_file(directory)} cannot be read: {error}") from error
+        except BaseException:
+            db.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _make_directory(directory: Path) -> None:
+    """Make it and its parents, ours alone, in a way that survives a power loss."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.absolute().parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(directory.absolute().parent)
+
+
+def _load(directory: Path, limit: int, lock: DataLock, db: sqlite3.Connection) -> _Opened:
+    path = database_file(directory)
+    history = History(limit, max(FIRST_REVISION, oldest_revision(db)))
+    live: dict[Key, Stored] = {}
+    changes: list[Change] = []
+    for deleted, stored in read_versions(db, path):
+        previous = live.pop(stored.key, None)
+        if not deleted:
+            live[stored.key] = stored
+        if stored.revision > history.oldest:
+            changes.append(_change(stored, previous, deleted=deleted))
+    past = history.publish(changes)
+    committed, head = Index(live.values()), Index(live.values())
+    return _Opened(lock, Journal(path, db), committed, head, history, past)
+
+
+def _change(stored: Stored, previous: Stored | None, *, deleted: bool) -> Change:
+    if deleted:
+        return Change(stored.revision, "DELETED", stored.key, stored, previous)
+    kind: EventType = "ADDED" if previous is None else "MODIFIED"
+    return Change(stored.revision, kind, stored.key, stored, previous)
+
+
+def _abandon(opening: asyncio.Future[_Opened]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opened = opening.result()
+        opening.get_loop().run_in_executor(None, _let_go, opened.journal, opened.lock)
+
+
+def _let_go(journal: Journal, lock: DataLock) -> None:
+    try:
+        journal.stop()
+    finally:
+        lock.release()

@@ -1,0 +1,317 @@
+"""Create, read, replace, patch: what a request does to one object.
+
+Request ──► decode ──► prepare ──► admit ──► check ──► Writer ──► (commit) ──► Reply
+
+Every write decides on the head and submits without an `await` in between, so two requests can
+never decide on the same state. The reply leaves after the commit, whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from boilerhouse.core.clock import Clock, rfc3339
+from boilerhouse.embedded.kind import Body, Kind
+from boilerhouse.embedded.policy.admission import Admission
+from boilerhouse.embedded.request.decoding import decode_object, decode_patch, media_type
+from boilerhouse.embedded.request.negotiation import Rendering
+from boilerhouse.embedded.request.options import WriteOptions, write_options
+from boilerhouse.embedded.request.refusals import (
+    already_exists,
+    conflict,
+    invalid,
+    invalid_options,
+    not_found,
+    too_new,
+    undecodable,
+    unversioned,
+)
+from boilerhouse.embedded.request.rendering import object_reply
+from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.storage.store import Key, Store, Stored
+from boilerhouse.embedded.verbs import deletion, objectmeta, patch, preparing
+from boilerhouse.embedded.verbs.preparing import Part
+from boilerhouse.embedded.verbs.presenting import Presenter
+from boilerhouse.embedded.verbs.writing import Writer
+from boilerhouse.kube.status import (
+    ApiError,
+    BadRequest,
+    UnsupportedMediaType,
+    forbidden_field,
+    invalid_value,
+)
+from boilerhouse.kube.wire import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Reply,
+    Request,
+)
+
+_GENERATE_TRIES = 8
+decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Verbs:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        admission: Admission,
+        writer: Writer,
+        presenter: Presenter,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._admission = admission
+        self._writer = writer
+        self._presenter = presenter
+
+    async def create(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        options = write_options(request, "CreateOptions")
+        return await self._create(target, request, rendering, options)
+
+    async def read(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        kind = target.kind
+        self._check_not_newer(request.param("resourceVersion"))
+        stored = self._store.get(key_of(target))
+        if stored is None:
+            raise not_found(kind, target.name)
+        stored = self._presenter.shown(kind, stored)
+        include = request.param("includeObject")
+        return object_reply(kind, stored, rendering, self._clock.now(), include=include)
+
+    async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        kind, part = target.kind, _part(target)
+        options = write_options(request, "UpdateOptions")
+        decoded = decode_object(request, kind, duplicates=options.duplicates)
+        body = decoded.body
+        unknown = kind.schema.prune(body)
+        check_type(kind, body)
+        warnings = options.complain(kind, unknown, decoded.duplicates)
+        _check_address(target, body)
+        stored = self._store.head(key_of(target))
+        if stored is None:
+            if kind.create_on_update and not part:
+                return await self._create(target, request, rendering, options)
+            raise not_found(kind, target.name)
+        metadata = objectmeta.metadata_of(body)
+        uid = metadata.get("uid")
+        if uid and uid != stored.body["metadata"]["uid"]:
+            raise conflict(
+                kind,
+                target.name,
+                f"Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {stored.body['metadata']['uid']}",
+            )
+        if not metadata.get("resourceVersion"):
+            if not kind.unconditional_update:
+                raise unversioned(kind, target.name)
+            metadata["resourceVersion"] = str(stored.revision)
+        return await self._replace(target, stored, body, options, warnings, rendering)
+
+    async def patch(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        kind = target.kind
+        options = write_options(request, "PatchOptions")
+        change = read_patch(kind, request)
+        if request.param("force"):
+            why = "may not be specified for non-apply patch"
+            raise invalid_options("PatchOptions", [forbidden_field("force", why)])
+        stored = self._store.head(key_of(target))
+        if stored is None:
+            raise not_found(kind, target.name)
+        body = change(self._presenter.shown(kind, stored).body)
+        unknown = kind.schema.prune(body)
+        check_type(kind, body)
+        warnings = options.complain_of_patch(kind, target.name, unknown)
+        _check_address(target, body)
+        metadata = objectmeta.metadata_of(body)
+        # A patch that does not name a version is about whatever is there.
+        metadata.setdefault("resourceVersion", str(stored.revision))
+        return await self._replace(target, stored, body, options, warnings, rendering)
+
+    async def _create(
+        self, target: Target, request: Request, rendering: Rendering, options: WriteOptions
+    ) -> Reply:
+        kind = target.kind
+        decoded = decode_object(request, kind, duplicates=options.duplicates)
+        body = decoded.body
+        unknown = kind.schema.prune(body)
+        check_type(kind, body)
+        warnings = options.complain(kind, unknown, decoded.duplicates)
+        metadata = objectmeta.metadata_of(body)
+        if metadata.pop("resourceVersion", None):
+            raise ApiError(
+                "resourceVersion should not be set on objects to be created", code=500, reason=""
+            )
+        _check_namespace(target, metadata)
+        key = self._name(kind, target.namespace, metadata)
+        preparing.prepare_new(kind, body, rfc3339(self._clock.now()))
+        self._admission.admit(kind, key, body)
+        preparing.check_new(kind, body)
+        self._admission.check(kind, key, body)
+        if self._store.head(key) is not None:
+            raise already_exists(kind, key.name)
+        if options.dry_run:
+            stored = unsaved(key, body)
+        else:
+            extra = self._admission.companions(kind, key)
+            stored = (await self._writer.create(kind, key, body, *extra))[0]
+        now = self._clock.now()
+        return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
+
+    async def _replace(
+        self,
+        target: Target,
+        stored: Stored,
+        body: Body,
+        options: WriteOptions,
+        warnings: Sequence[str],
+        rendering: Rendering,
+    ) -> Reply:
+        """Make `body` the next version of `stored`, which is the head."""
+        kind, part = target.kind, _part(target)
+        check_version(kind, stored, body["metadata"]["resourceVersion"])
+        old = decode(stored.raw)
+        body = preparing.prepare_change(kind, body, old, part)
+        preparing.check_change(kind, body, old, part)
+        self._admission.check_change(kind, stored.key, body, old)
+        preparing.settle_generation(kind, body, old)
+        result = await self.store_change(kind, stored, body, dry_run=options.dry_run)
+        return object_reply(kind, result, rendering, self._clock.now(), warnings=warnings)
+
+    async def store_change(
+        self, kind: Kind, stored: Stored, body: Body, *, dry_run: bool = False
+    ) -> Stored:
+        """Write a checked change: nothing if it changes nothing, a removal if it was the last
+        thing that held a dying object."""
+        if preparing.same(body, stored.body):
+            if self._store.get(stored.key) is not stored:
+                await self._store.submit()  # what it equals is not on disk yet
+            return stored
+        if dry_run:
+            return unsaved(stored.key, body)
+        if deletion.finished(kind, body):
+            return (await self._writer.remove(kind, stored.key, body))[0]
+        return (await self._writer.change(kind, stored.key, body, stored.body))[0]
+
+    def _name(self, kind: Kind, namespace: str, metadata: dict[str, Any]) -> Key:
+        """Return where the object goes, with a generated name if it has none."""
+        prefix = metadata.get("generateName", "")
+        if metadata.get("name") or not prefix:
+            return Key(kind.resource, namespace, metadata.get("name", ""))
+        for _ in range(_GENERATE_TRIES):
+            metadata["name"] = objectmeta.generated_name(prefix)
+            key = Key(kind.resource, namespace, metadata["name"])
+            if self._store.head(key) is None:
+                break
+        return key
+
+    def _check_not_newer(self, version: str) -> None:
+        if version and parse_version(version) > self._store.revision:
+            raise too_new(int(version), self._store.revision)
+
+
+def key_of(target: Target) -> Key:
+    return Key(target.kind.resource, target.namespace, target.name)
+
+
+def unsaved(key: Key, body: Body) -> Stored:
+    """Return what a dry run shows: the object as it would be, with the version it had."""
+    return Stored(key, 0, body, msgspec.json.encode(body))
+
+
+def parse_version(text: str) -> int:
+    if not text.isdigit() or len(text) > 19:
+        raise BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{text}"')
+    return int(text)
+
+
+def check_version(kind: Kind, stored: Stored, version: str) -> None:
+    """Refuse a write that was decided on another version than the one it would replace."""
+    if version != str(stored.revision):
+        parse_version(version)
+        raise conflict(kind, stored.key.name)
+
+
+def check_type(kind: Kind, body: Body) -> None:
+    """Refuse an object of another type; built-in kinds may leave theirs out."""
+    sent, version = body.get("kind"), body.get("apiVersion")
+    if not sent or not version:
+        if kind.custom:
+            missing = "apiVersion" if sent else "Kind"
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {kind.kind}): "
+                f"Object '{missing}' is missing"
+            )
+        sent, version = sent or kind.kind, version or kind.api_version
+    if sent == kind.kind and version == kind.api_version:
+        body["kind"], body["apiVersion"] = sent, version
+        return
+    if kind.custom and version != kind.api_version:
+        raise BadRequest(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
+    if not kind.custom:
+        raise undecodable(kind, f'it is a "{sent}" of version "{version}"')
+    name = objectmeta.metadata_of(body).get("name", "")
+    raise invalid(kind, name, [invalid_value("kind", sent, f"must be {kind.kind}")])
+
+
+def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
+    """Return what the patch does to an object; refuse the media types that are not spoken."""
+    media = media_type(request)
+    if media == APPLY_PATCH or media.startswith("application/apply-patch"):
+        raise UnsupportedMediaType(
+            "server-side apply (application/apply-patch) is not supported here: "
+            f"send {MERGE_PATCH}, {JSON_PATCH} or, for built-in kinds, {STRATEGIC_PATCH}"
+        )
+    if media == MERGE_PATCH:
+        changes = decode_patch(request)
+        return lambda body: patch.merge(body, changes)
+    if media == JSON_PATCH:
+        operations = decode_patch(request)
+        return lambda body: patch.json_patch(body, operations)
+    keys = kind.merge_keys
+    if media == STRATEGIC_PATCH and keys is not None:
+        strategic = decode_patch(request)
+        return lambda body: patch.strategic(body, strategic, keys)
+    accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if keys is not None else [])]
+    raise UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted)
+    )
+
+
+def _part(target: Target) -> Part:
+    return "status" if target.subresource == "status" else ""
+
+
+def _check_namespace(target: Target, metadata: dict[str, Any]) -> None:
+    namespace = metadata.get("namespace", "")
+    if namespace and namespace != target.namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+
+
+def _check_address(target: Target, body: Body) -> None:
+    metadata = objectmeta.metadata_of(body)
+    name = metadata.get("name", "")
+    if not name:
+        raise BadRequest(
+            f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    if name != target.name:
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    _check_namespace(target, metadata)

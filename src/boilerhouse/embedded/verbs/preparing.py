@@ -1,0 +1,136 @@
+"""From what a client sent to what may be stored: prune, default, carry over, validate.
+
+body ──► prune ──► hooks, defaults ──► metadata ──► validate ──► the object to store
+
+The steps and their order are the same for every kind and every way to write (create, PUT, any
+patch, status, scale), so that nothing can be smuggled in by another door. Works in place on a body
+that is the caller's own; raises Invalid or BadRequest with every reason at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from boilerhouse.embedded.cel.rules import unchecked
+from boilerhouse.embedded.kind import Body, Kind
+from boilerhouse.embedded.request.refusals import invalid, undecodable
+from boilerhouse.embedded.verbs import objectmeta
+from boilerhouse.kube.status import ApiError, Cause
+
+Part = Literal["", "status"]
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def unknown_fields(kind: Kind, body: Body) -> list[str]:
+    """Remove what the kind does not have, and return the paths."""
+    return kind.schema.prune(body)
+
+
+def prepare_new(kind: Kind, body: Body, now: str) -> None:
+    """Make the body what a new object is before admission: born, defaulted, without a status."""
+    metadata = objectmeta.metadata_of(body)
+    objectmeta.tidy(metadata)
+    objectmeta.born(kind, metadata, now)
+    if kind.custom and kind.status:
+        body.pop("status", None)
+    kind.hooks.on_create(body)
+    _default(kind, body)
+
+
+def check_new(kind: Kind, body: Body) -> None:
+    """Refuse a new object with everything that is wrong with it."""
+    metadata = body["metadata"]
+    causes = objectmeta.check_new(kind, metadata) + _causes(kind, body, None)
+    _refuse(kind, metadata.get("name", ""), causes)
+
+
+def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
+    """Make a sent body what the object becomes. `old` is a private copy and may be shared into it.
+
+    A write to the status subresource changes the status alone (and, for built-in kinds, what of
+    metadata people may change); any other write leaves the status as it is.
+    """
+    if part == "status":
+        body = _only_status(kind, body, old)
+    elif kind.status:
+        body.pop("status", None)
+        if "status" in old:
+            body["status"] = old["status"]
+    metadata = objectmeta.metadata_of(body)
+    objectmeta.tidy(metadata)
+    objectmeta.carried(metadata, old["metadata"])
+    if part != "status":
+        kind.hooks.on_update(body, old)
+    _default(kind, body)
+    return body
+
+
+def check_change(kind: Kind, body: Body, old: Body, part: Part) -> None:
+    """Refuse a change with everything that is wrong with it."""
+    metadata = body["metadata"]
+    causes = objectmeta.check_change(kind, metadata, old["metadata"])
+    causes += _causes(kind, body, old, part)
+    _refuse(kind, metadata["name"], causes)
+
+
+def settle_generation(kind: Kind, body: Body, old: Body) -> None:
+    """Count one more generation when what the object asks for has changed."""
+    if not kind.generation:
+        return
+    aside = {"metadata", "apiVersion", "kind", *(("status",) if kind.status else ())}
+    names = (body.keys() | old.keys()) - aside
+    if any(body.get(name) != old.get(name) for name in names):
+        body["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def same(body: Body, old: Body) -> bool:
+    """Tell whether a write would change nothing. Python's 1 == True is not JSON's."""
+    return body == old and _canonical(body) == _canonical(old)
+
+
+def _only_status(kind: Kind, body: Body, old: Body) -> Body:
+    result = {name: value for name, value in old.items() if name != "status"}
+    if "status" in body:
+        result["status"] = body["status"]
+    if kind.custom:
+        result["metadata"] = dict(old["metadata"])
+        return result
+    metadata = objectmeta.metadata_of(body)
+    if "ownerReferences" in old["metadata"]:
+        metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
+    else:
+        metadata.pop("ownerReferences", None)
+    result["metadata"] = metadata
+    return result
+
+
+def _default(kind: Kind, body: Body) -> None:
+    kind.schema.default(body)
+    kind.hooks.default(body)
+
+
+def _causes(kind: Kind, body: Body, old: Body | None, part: Part = "") -> list[Cause]:
+    causes = kind.schema.refused(body)
+    causes += kind.schema.validate(body, old, status=part == "status")
+    if kind.rules is not None:
+        unsaid = unchecked(causes)
+        causes += kind.rules.check(body, old) if unsaid is None else [unsaid]
+    # Hooks are written for objects of the right shape.
+    return causes or [*kind.hooks.validate(body, old)]
+
+
+def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
+    if not causes:
+        return
+    mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
+    error: ApiError
+    if mistyped and not kind.custom:
+        # A real server cannot even decode a built-in kind with a number where a string belongs.
+        error = undecodable(kind, ", ".join(f"{c.field}: {c.message}" for c in mistyped))
+    else:
+        error = invalid(kind, name, causes)
+    raise error

@@ -1,0 +1,241 @@
+"""Watches: what was, what changes, and how a client knows that it has missed nothing.
+
+history ──► Subscription ──► select (arrivals and departures) ──► lines ──► Stream
+
+A watch of a plain kind costs one prepared line per event, however many watch (`Change.event_line`).
+With a selector an object can come into view (ADDED) or leave it (DELETED) by a mere change.
+Bookmarks tell a quiet client how far it has seen, each minute and just before the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from boilerhouse.core.clock import Clock, rng
+from boilerhouse.embedded.kind import Body, Kind
+from boilerhouse.embedded.request.negotiation import Rendering
+from boilerhouse.embedded.request.refusals import invalid_options, too_new
+from boilerhouse.embedded.request.rendering import encode, shaped
+from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.storage.store import Change, Expired, Overrun, Store, Stored, Subscription
+from boilerhouse.embedded.verbs.objects import parse_version
+from boilerhouse.embedded.verbs.presenting import Presenter
+from boilerhouse.embedded.verbs.selection import Selection, number, select, truth
+from boilerhouse.kube.status import (
+    ApiError,
+    Cause,
+    Gone,
+    NotAcceptable,
+    forbidden_field,
+    unsupported_value,
+)
+from boilerhouse.kube.wire import JSON, Request, Stream
+
+BOOKMARK_SECONDS = 60.0
+# How long before the end the last bookmark goes out.
+LAST_BOOKMARK_SECONDS = 2.0
+# Without timeoutSeconds a watch ends by itself after between one and two of these.
+DEFAULT_SECONDS = 1800
+# Initial objects leave in pieces of about this size.
+PIECE_BYTES = 256 * 1024
+
+_random = rng()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a watch request asks for."""
+
+    kind: Kind
+    namespace: str
+    selection: Selection
+    rendering: Rendering
+    include: str
+    since: int
+    initial: bool
+    bookmarks: bool
+    seconds: float
+
+
+class Watches:
+    def __init__(self, store: Store, clock: Clock, presenter: Presenter) -> None:
+        self._store = store
+        self._clock = clock
+        self._presenter = presenter
+
+    def answer(self, target: Target, request: Request, rendering: Rendering) -> Stream:
+        """Begin a watch. What is wrong with the request is refused; what is too old or too new is
+        an ERROR event, as clients of a watch look for it there."""
+        if rendering.media != JSON:
+            raise NotAcceptable(f"only the following media types are accepted: {JSON};stream=watch")
+        wanted = _read(target, request, rendering)
+        resource, namespace = wanted.kind.resource, wanted.namespace
+        # The watch is about this moment on, whenever its first line is asked for. Nothing is held
+        # until then: a stream that nobody reads costs nothing, the history bridges the gap.
+        current = self._store.revision
+        first = self._store.scan(resource, namespace) if wanted.initial else []
+        first = self._presenter.all_shown(wanted.kind, first)
+        return Stream(200, self._run(wanted, current, first))
+
+    async def _run(
+        self, wanted: _Wanted, current: int, first: list[Stored]
+    ) -> AsyncIterator[bytes]:
+        if wanted.initial and wanted.since > current:
+            yield _error(too_new(wanted.since, current))
+            return
+        since = current if wanted.initial else wanted.since
+        try:
+            subscription = self._store.watch(wanted.kind.resource, since, wanted.namespace)
+        except Expired as error:
+            yield _error(Gone(str(error)))
+            return
+        try:
+            if wanted.initial:
+                async for piece in self._initial(wanted, first):
+                    yield piece
+                first.clear()
+                if wanted.bookmarks:
+                    yield _bookmark(wanted, str(current), end=True)
+            async for piece in self._news(wanted, subscription):
+                yield piece
+        except Overrun:
+            yield _error(Gone("too old resource version: the watch fell behind"))
+        finally:
+            subscription.close()
+
+    async def _news(self, wanted: _Wanted, subscription: Subscription) -> AsyncIterator[bytes]:
+        """Write changes as they come, and bookmarks, until the time is up."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wanted.seconds
+        due = _next_bookmark(loop.time(), end) if wanted.bookmarks else end
+        rang = False
+
+        def ring() -> None:
+            nonlocal rang
+            rang = True
+            subscription.nudge()
+
+        timer = loop.call_at(due, ring)
+        try:
+            while True:
+                changes = await subscription.batch()
+                if not changes and subscription.closed:
+                    return  # the store is closing
+                lines = [self._line(wanted, change) for change in changes]
+                piece = b"".join([line for line in lines if line])
+                if piece:
+                    yield piece
+                if rang and due >= end:
+                    return
+                if rang:
+                    yield _bookmark(wanted, str(subscription.revision))
+                    rang, due = False, _next_bookmark(loop.time(), end)
+                    timer = loop.call_at(due, ring)
+        finally:
+            timer.cancel()
+
+    async def _initial(self, wanted: _Wanted, first: list[Stored]) -> AsyncIterator[bytes]:
+        """Write the objects there are as ADDED, in pieces, letting others run in between."""
+        lines: list[bytes] = []
+        size = 0
+        now = self._clock.now()
+        for stored in first:
+            if not wanted.selection.everything and not wanted.selection.matches(stored.body):
+                continue
+            lines.append(_written(wanted, "ADDED", stored, now))
+            size += len(lines[-1])
+            if size >= PIECE_BYTES:
+                yield b"".join(lines)
+                lines, size = [], 0
+                await asyncio.sleep(0)
+        if lines:
+            yield b"".join(lines)
+
+    def _line(self, wanted: _Wanted, change: Change) -> bytes:
+        """Return the line of a change for this watch; empty when it is not in view."""
+        kind = change.type
+        if not wanted.selection.everything:
+            matches = wanted.selection.matches
+            before = change.previous is not None and matches(change.previous.body)
+            after = change.type != "DELETED" and matches(change.object.body)
+            if not before and not after:
+                return b""
+            kind = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+        if wanted.rendering.plain and change.revision >= wanted.kind.since:
+            return change.event_line(kind)
+        shown = self._presenter.shown(wanted.kind, change.object_as(kind))
+        return _written(wanted, kind, shown, self._clock.now())
+
+
+def _read(target: Target, request: Request, rendering: Rendering) -> _Wanted:
+    version = request.param("resourceVersion")
+    send = truth(request, "sendInitialEvents")
+    _check_options(request, send)
+    since = parse_version(version) if version else 0
+    bookmarks = bool(truth(request, "allowWatchBookmarks"))
+    initial = send if send is not None else since == 0
+    seconds = number(request, "timeoutSeconds")
+    return _Wanted(
+        kind=target.kind,
+        namespace=target.namespace,
+        selection=select(target, request),
+        rendering=rendering,
+        include=request.param("includeObject"),
+        since=since,
+        initial=initial,
+        bookmarks=bookmarks,
+        seconds=float(seconds) if seconds > 0 else DEFAULT_SECONDS * (1 + _random.random()),
+    )
+
+
+def _check_options(request: Request, send: bool | None) -> None:
+    causes: list[Cause] = []
+    match = request.param("resourceVersionMatch")
+    name = "resourceVersionMatch"
+    if send is None and match:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(forbidden_field(name, why))
+    elif send is not None and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(forbidden_field(name, why))
+        if match:
+            causes.append(unsupported_value(name, match, ("NotOlderThan",)))
+    if request.param("continue"):
+        causes.append(forbidden_field(name, f"{name} is forbidden when continue is provided"))
+    if causes:
+        raise invalid_options("ListOptions", causes)
+
+
+def _next_bookmark(now: float, end: float) -> float:
+    """Return when to write the next one: in a minute, or shortly before the end, or no more."""
+    last = end - LAST_BOOKMARK_SECONDS
+    # A timer may ring a little early; that is not another turn.
+    return min(now + BOOKMARK_SECONDS, last) if now + 0.1 < last else end
+
+
+def _written(wanted: _Wanted, event: str, stored: Stored, now: datetime) -> bytes:
+    if wanted.rendering.plain:
+        return b'{"type":"%b","object":%b}\n' % (event.encode(), stored.raw)
+    value = shaped(wanted.kind, stored.body, wanted.rendering, now, wanted.include)
+    return encode({"type": event, "object": value}) + b"\n"
+
+
+def _bookmark(wanted: _Wanted, revision: str, *, end: bool = False) -> bytes:
+    metadata: Body = {"resourceVersion": revision}
+    if end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    kind, version = wanted.kind.kind, wanted.kind.api_version
+    if wanted.rendering.shape:
+        version = f"meta.k8s.io/{wanted.rendering.version}"
+        kind = "Table" if wanted.rendering.shape == "Table" else "PartialObjectMetadata"
+    value: Body = {"kind": kind, "apiVersion": version, "metadata": metadata}
+    if kind == "Table":
+        value |= {"columnDefinitions": [], "rows": []}
+    return encode({"type": "BOOKMARK", "object": value}) + b"\n"
+
+
+def _error(error: ApiError) -> bytes:
+    return encode({"type": "ERROR", "object": error.to_status()}) + b"\n"
