@@ -1,0 +1,51 @@
+"""The pages for people: links lead somewhere, examples are accepted, commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from boilerhouse import catalogue
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+IN_CODE = re.compile(r"`((?:src|tests|docs|config|cluster|bench|examples)/[A-Za-z0-9_./*-]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_paths_lead_somewhere(page: Path) -> None:
+    """A link to a file, and a path in code style, exist."""
+    text = page.read_text()
+    links = [link for link in LINK.findall(text) if "://" not in link]
+    lost = [link for link in links if not (page.parent / link).exists()]
+    lost += [path for path in IN_CODE.findall(text) if not any(ROOT.glob(path.rstrip("/")))]
+    assert lost == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.name)
+def test_examples_are_sound(path: Path) -> None:
+    """Every example is an object of a kind of ours, with nothing wrong in its spec."""
+    resources = {resource.kind: resource for resource in catalogue.RESOURCES}
+    for document in yaml.safe_load_all(path.read_text()):
+        assert document["apiVersion"] == "boilerhouse.dev/v1alpha1"
+        assert resources[document["kind"]].problems(document["spec"]) == []
+
+
+def test_the_readme_has_the_two_commands_in_blocks_of_their_own() -> None:
+    """`make up` and `make test` can be copied as they stand."""
+    text = (ROOT / "README.md").read_text()
+    for command in ("make up", "make test"):
+        assert f"```\n{command}\n```" in text
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    """No page names a target that the Makefile does not have."""
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        name for page in PAGES for name in re.findall(r"\bmake ([a-z0-9-]+)`", page.read_text())
+    }
+    assert named <= targets
