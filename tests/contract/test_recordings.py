@@ -18,11 +18,12 @@ import pytest_asyncio
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body
 from tests.contract.objects import crd
-from tests.unit.embedded import builtin_cases, schema_cases
+from tests.unit.embedded import builtin_cases, cel_cases, crd_cases, schema_cases
 from tests.unit.embedded.test_builtin_cases import DIFFERENT
 from tests.worlds import World
 
 GROUP = "recorded.example.com"
+BATCH = 20
 UNKNOWN = re.compile(r'unknown field \\"(.*?)\\""')
 # What differs from run to run, or is not kept by the embedded server.
 VARYING = {
@@ -70,6 +71,52 @@ def _schema_outcome(answer: Answer) -> dict[str, Any]:
         del stored["metadata"]
     unknown = UNKNOWN.findall(answer.headers.get("warning", ""))
     return {"stored": stored, **({"unknown": unknown} if unknown else {})}
+
+
+@pytest.mark.parametrize("name", [*crd_cases.SCHEMAS, *crd_cases.CHANGES])
+async def test_definitions(api: Api, name: str) -> None:
+    """A definition is accepted, or refused for the same reasons at the same places."""
+    if name in crd_cases.SCHEMAS:
+        body = crd_cases.crd(copy.deepcopy(crd_cases.SCHEMAS[name]))
+    else:
+        body = crd_cases.crd()
+        crd_cases.CHANGES[name](body)
+    answer = await api.create("customresourcedefinitions", body, dryRun="All")
+    causes = [] if answer.code == 201 else answer.status(422, "Invalid")["details"]["causes"]
+    found = sorted([cause["reason"], cause.get("field", "")] for cause in causes)
+    assert found == crd_cases.OUTCOMES[name]
+
+
+@pytest.mark.parametrize("start", range(0, len(cel_cases.RULES), BATCH))
+async def test_rules(api: Api, world: World, start: int) -> None:
+    """A rule is refused at install, holds, fails or breaks down as recorded."""
+    rules = cel_cases.RULES[start : start + BATCH]
+    missing = set() if world.name == "real" else cel_cases.NOT_HERE
+    expected = {r: "refused" if r in missing else cel_cases.OUTCOMES[r] for r in rules}
+    group = f"rules{start}.example.com"
+    found = {}
+    for rule in rules:
+        definition = _ruled(group, [rule])
+        answer = await api.create("customresourcedefinitions", definition, dryRun="All")
+        found[rule] = "true" if answer.code == 201 else "refused"
+    accepted = [rule for rule in rules if found[rule] != "refused"]
+    await install(api, _ruled(group, accepted))
+    path = f"/apis/{group}/v1/namespaces/{api.namespace}/ruleds"
+    body = {"apiVersion": f"{group}/v1", "kind": "Ruled", "metadata": {"name": "x"}}
+    answer = await api.call("POST", path, {**body, "spec": cel_cases.OBJECT})
+    for cause in answer.body.get("details", {}).get("causes", []):
+        number = re.search(r"rule (\d+)!", cause["message"])
+        assert number, cause
+        broke = re.search("evaluating rule|call arguments did not match", cause["message"])
+        found[accepted[int(number[1])]] = "error" if broke else "false"
+    assert found == expected
+
+
+def _ruled(group: str, rules: list[str]) -> Body:
+    """A definition with these rules on its spec, each with a message by which to know it again."""
+    listed = [{"rule": rule, "message": f"rule {n}!"} for n, rule in enumerate(rules)]
+    spec = {**cel_cases.SPEC, "x-kubernetes-validations": listed}
+    return crd("ruleds", "Ruled", schema_cases.root(spec), group=group)
 
 
 @pytest.mark.parametrize("case", builtin_cases.CASES, ids=lambda case: case.name)

@@ -56,6 +56,7 @@ _FREE: Final = (
     ("io.k8s.api.core.v1.Taint", "effect", "enum"),
     ("io.k8s.api.core.v1.Secret", "data", "format"),
     ("io.k8s.api.core.v1.ConfigMap", "binaryData", "format"),
+    (_APIEXTENSIONS + "ValidationRule", "reason", "enum"),
 )
 
 

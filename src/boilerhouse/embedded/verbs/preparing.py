@@ -18,7 +18,7 @@ from boilerhouse.embedded.cel.rules import unchecked
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.refusals import invalid, undecodable
 from boilerhouse.embedded.verbs import objectmeta
-from boilerhouse.kube.status import ApiError, Cause
+from boilerhouse.kube.status import Cause
 
 Part = Literal["", "status"]
 
@@ -44,7 +44,8 @@ def prepare_new(kind: Kind, body: Body, now: str) -> None:
 def check_new(kind: Kind, body: Body) -> None:
     """Refuse a new object with everything that is wrong with it."""
     metadata = body["metadata"]
-    causes = objectmeta.check_new(kind, metadata) + _causes(kind, body, None)
+    causes = _decoded(kind, objectmeta.check_new(kind, metadata))
+    causes += _causes(kind, body, None)
     _refuse(kind, metadata.get("name", ""), causes)
 
 
@@ -72,7 +73,7 @@ def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
 def check_change(kind: Kind, body: Body, old: Body, part: Part) -> None:
     """Refuse a change with everything that is wrong with it."""
     metadata = body["metadata"]
-    causes = objectmeta.check_change(kind, metadata, old["metadata"])
+    causes = _decoded(kind, objectmeta.check_change(kind, metadata, old["metadata"]))
     causes += _causes(kind, body, old, part)
     _refuse(kind, metadata["name"], causes)
 
@@ -115,7 +116,7 @@ def _default(kind: Kind, body: Body) -> None:
 
 def _causes(kind: Kind, body: Body, old: Body | None, part: Part = "") -> list[Cause]:
     causes = kind.schema.refused(body)
-    causes += kind.schema.validate(body, old, status=part == "status")
+    causes += _decoded(kind, kind.schema.validate(body, old, status=part == "status"))
     if kind.rules is not None:
         unsaid = unchecked(causes)
         causes += kind.rules.check(body, old) if unsaid is None else [unsaid]
@@ -123,14 +124,17 @@ def _causes(kind: Kind, body: Body, old: Body | None, part: Part = "") -> list[C
     return causes or [*kind.hooks.validate(body, old)]
 
 
-def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
-    if not causes:
-        return
+def _decoded(kind: Kind, causes: list[Cause]) -> list[Cause]:
+    """Pass on what is wrong with an object's shape, unless its shape makes it no such object.
+
+    A real server cannot even decode a built-in kind with a number where a string belongs.
+    """
     mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
-    error: ApiError
     if mistyped and not kind.custom:
-        # A real server cannot even decode a built-in kind with a number where a string belongs.
-        error = undecodable(kind, ", ".join(f"{c.field}: {c.message}" for c in mistyped))
-    else:
-        error = invalid(kind, name, causes)
-    raise error
+        raise undecodable(kind, ", ".join(f"{c.field}: {c.message}" for c in mistyped))
+    return causes
+
+
+def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
+    if causes:
+        raise invalid(kind, name, causes)
