@@ -123,10 +123,6 @@ class ApiWorld:
         controlplane.compact(self.plane.etcd_port)
         self.start_apiserver()
 
-    def compact(self) -> None:
-        """Compact etcd: exact lists and continue tokens of the past expire."""
-        controlplane.compact(self.plane.etcd_port)
-
     def stop(self) -> None:
         """Stop everything; the directory stays."""
         for name in _ORDER:
