@@ -25,11 +25,17 @@ POOL = f"{GROUP}/pool"  # only on warm Pods
 POOL_STATUS = f"{GROUP}/pool-status"  # WARMING or READY; only on warm Pods
 WARMING = "warming"
 READY = "ready"
+TEMPLATE = f"{GROUP}/template"  # on every instance: hash of the blueprint it was built from
+NETWORK = f"{GROUP}/network"  # on every instance: what it may reach, for policies and the kubelet
+AGENT = f"{GROUP}/agent"  # "true" on the Secret of an instance's agent
 
 # Annotations.
 TENANT_ID = f"{GROUP}/tenant-id"  # the id itself, where a label can only hold label_value()
+CLAIM = f"{GROUP}/claim"  # on a Pod: "<claim's name>/<claim's uid>", who has it, for ever
+SOURCE = f"{GROUP}/source"  # on a Pod: "pool" or "cold", how it came to be
+PORTS = f"{GROUP}/ports"  # on a Pod: "<guest>:<reached at>,…" if a node had to choose other ports
 LAST_ACTIVITY = f"{GROUP}/last-activity"  # on a Claim: when the tenant last did something
-POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have
+POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have (claims/intent.py)
 RELEASE = f"{GROUP}/release"  # on a Claim: the user wants it released
 
 FINALIZER = f"{GROUP}/cleanup"
@@ -37,6 +43,8 @@ FINALIZER = f"{GROUP}/cleanup"
 # The snapshot helper and the agent listen here in every Pod network: no workload may.
 HELPER_PORT = 7710
 AGENT_PORT = 7711
+
+_AGENT_PREFIX = "agent-"
 
 NAME_LIMIT = 63  # of a DNS label and of a label value alike
 
@@ -107,9 +115,35 @@ def claim_lease_name(tenant: str, workload: str) -> str:
     return f"t-{claim_hash(tenant, workload)}"
 
 
+def warm_pod_name(workload: str, *chance: str) -> str:
+    """Return a name for a warm instance; `chance` tells it from the others."""
+    return _pod_name(workload, chance)
+
+
+def cold_pod_name(tenant: str, workload: str, *chance: str) -> str:
+    """Return a name for an instance that is made for one tenant."""
+    return _pod_name(f"{slug(tenant, 20) or 'x'}-{workload}", chance)
+
+
+def agent_secret_name(pod: str) -> str:
+    """Return the name of the Secret with the token of an instance's agent."""
+    return f"{_AGENT_PREFIX}{pod}"
+
+
+def pod_of_agent_secret(secret: str) -> str:
+    """Return the name of the instance whose agent's token is in a Secret."""
+    return secret.removeprefix(_AGENT_PREFIX)
+
+
 def claim_hash(tenant: str, workload: str) -> str:
     """Return what tells one (tenant, workload) from every other: 80 bits as hex."""
     return _digest(tenant, workload)[:20]
+
+
+def _pod_name(readable: str, chance: tuple[str, ...]) -> str:
+    # A Pod's name becomes its host name, which is a DNS label; and "agent-" must fit before it.
+    room = NAME_LIMIT - len(_AGENT_PREFIX) - len("inst--") - 6
+    return f"inst-{slug(readable, room) or 'x'}-{_digest(*chance)[:6]}"
 
 
 def _with_hash(text: str, digest: str, limit: int) -> str:

@@ -35,6 +35,8 @@ P = TypeVar("P")
 
 log = structlog.get_logger(__name__)
 
+MOST_PASSES = 32  # in a row, inline: enough for any claim, and no spin if a decision never settles
+
 
 class Controller(Generic[K, S, P]):
     """Passes over the keys of one kind, at most one per key and `workers` at a time.
@@ -107,10 +109,29 @@ class Controller(Generic[K, S, P]):
 
         Errors reach the caller, and the queue retries them as well.
         """
+        await self.run_until(key, lambda: True)
+
+    async def run_until(self, key: K, done: Callable[[], bool], passes: int = MOST_PASSES) -> None:
+        """Run passes now, in the caller's task, until `done`, or the object wants to wait.
+
+        What happens to the object meanwhile asks for one more pass afterwards, by a worker; so
+        does what is left if the passes run out. Errors reach the caller, and are retried as well.
+        """
         async with self._holding(key):
-            error = await self._pass(key)
-        if error is not None:
-            raise error
+            self.queue.hold(key)
+            try:
+                for _ in range(passes):
+                    error, again_in = await self._pass(key)
+                    if error is not None:
+                        raise error
+                    if done() or again_in is None or again_in > timedelta(0):
+                        return
+            finally:
+                self.queue.done(key)
+
+    def busy(self, key: K) -> bool:
+        """Tell whether a pass of this key is under way in this process."""
+        return key in self._locks
 
     async def _work(self) -> None:
         while True:
@@ -126,9 +147,10 @@ class Controller(Generic[K, S, P]):
                 self.queue.done(key)
                 self._gauge()
 
-    async def _pass(self, key: K) -> Exception | None:
-        """Run read → decide → apply once, settle the queue, and return what went wrong."""
+    async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
+        """Run read → decide → apply once and settle the queue; return the error and when next."""
         seen: S | None = None
+        again_in: timedelta | None = None
         plan: P | None = None
         error: Exception | None = None
         began = self._clock.monotonic()
@@ -136,11 +158,10 @@ class Controller(Generic[K, S, P]):
         with metrics.ACTIVE.labels(self.name).track_inprogress():
             try:
                 seen = await self._read(key)
-                if seen is None:
-                    result = self._settle(key, None)
-                else:
+                if seen is not None:
                     plan = self._decide(seen)
-                    result = self._settle(key, await self._apply(key, seen, plan))
+                    again_in = await self._apply(key, seen, plan)
+                result = self._settle(key, again_in)
             except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
                 error = caught
                 result = self._settle_error(key, caught)
@@ -149,7 +170,7 @@ class Controller(Generic[K, S, P]):
         if seen is not None or error is not None:
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
-        return error
+        return error, again_in
 
     def _settle(self, key: K, again_in: timedelta | None) -> str:
         self.queue.forget(key)

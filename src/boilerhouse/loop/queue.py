@@ -128,6 +128,12 @@ class KeyedQueue(Generic[K]):
         self._in_hand.add(key)
         return key, loop.time() - since
 
+    def hold(self, key: K) -> None:
+        """Take a key out of turn, for a pass that does not wait for one; give it back by `done`."""
+        if self._ready.pop(key, None) is not None:
+            self._again.add(key)
+        self._in_hand.add(key)
+
     def done(self, key: K) -> None:
         """Give a key back. Whatever was added meanwhile is ready now."""
         self._in_hand.discard(key)

@@ -1,0 +1,249 @@
+"""A tenant's wish for an instance, from the call to the answer: what the REST API runs.
+
+acquire ─► Active already? ──────────────────────────────────────────► "existing"
+        ─► create the Claim with a warm Pod chosen ─► passes inline ─► Active | Error
+                                                  └─► must wait ─► the informer tells, or time is up
+
+The passes are the operator's own, run here and now for one key (`Controller.run_until`), so nobody
+waits for another process; `intent.py` says why that is safe. Nothing polls: who has to wait is
+woken by the informer's next news of that Claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from boilerhouse.claims import build
+from boilerhouse.claims.decide import INSTANCE_READY
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.memory import Memory
+from boilerhouse.claims.model import ClaimStatus, Source
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.seen import Plan, Seen
+from boilerhouse.claims.spares import Spares
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock
+from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.resources import Key
+from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.loop.controller import Controller
+from boilerhouse.loop.news import News
+
+
+class UnknownWorkload(Exception):
+    """There is no workload of that name."""
+
+
+class BadTenant(ValueError):
+    """The id breaks the rule for tenant ids."""
+
+
+class AnotherTenant(Exception):
+    """The Claim of that name is for somebody else, which only a forged one can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """The Claim as it is when the caller is answered. `timings` are seconds, by stage."""
+
+    claim: Claim | None  # None: time was up while an earlier claim was still on its way out
+    created: bool
+    source: Source | None
+    timings: dict[str, float]
+
+    @property
+    def phase(self) -> ClaimPhase:
+        return ClaimPhase.RELEASING if self.claim is None else _status(self.claim).phase
+
+    @property
+    def usable(self) -> bool:
+        return self.claim is not None and _usable(self.claim)
+
+
+@dataclass(slots=True)
+class _Stages:
+    """Named stages of one call; together they are the whole of it."""
+
+    clock: Clock
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + self.clock.monotonic() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Acquirer:
+    """`touched` is told of each use of a claim that runs already; it writes if it is time."""
+
+    client: Client
+    claims: Informer[Claim]
+    blueprints: Blueprints
+    spares: Spares
+    memory: Memory
+    controller: Controller[Key, Seen, Plan]
+    news: News[Claim]
+    clock: Clock
+    touched: Callable[[Claim], None] = lambda claim: None
+
+    async def acquire(
+        self,
+        tenant: str,
+        workload: str,
+        *,
+        resume: bool = True,
+        wait: timedelta = timedelta(seconds=30),
+    ) -> Acquired:
+        """Give the tenant an instance; what is still under way after `wait` is answered as it is.
+
+        The answer may be in Error. It is never an instance that is being taken away.
+        """
+        if not names.is_tenant_id(tenant):
+            raise BadTenant(names.TENANT_RULE)
+        key = Key(self.client.namespace, names.claim_name(tenant, workload))
+        stages = _Stages(self.clock)
+        created = False
+        claim: Claim | None = None
+        first = True
+        try:
+            async with asyncio.timeout(wait.total_seconds()):
+                while True:
+                    with stages.stage("lookup"):
+                        claim = await self._look(key, live=not created)
+                    if claim is not None and not is_for(claim, tenant, workload):
+                        raise AnotherTenant(f"claim {key.name} is for another tenant or workload")
+                    if claim is None:
+                        with stages.stage("create"):
+                            claim = await self._create(key, tenant, workload, resume)
+                        created = created or claim is not None
+                        if claim is None:
+                            continue  # somebody else was first: it is theirs that we wait for
+                    elif _usable(claim) and first:
+                        self.touched(claim)
+                        return Acquired(claim, False, Source.EXISTING, stages.seconds)
+                    elif first and _status(claim).phase == ClaimPhase.ERROR:
+                        self.memory.setbacks.clear(key)  # the tenant wants it tried now
+                    first = False
+                    with stages.stage("bind"):
+                        await self._settle(key)
+                    with stages.stage("wait"):
+                        claim = await self._settled(key)
+                    if claim is not None and not _is_leaving(claim):
+                        source = _status(claim).source
+                        return Acquired(claim, created, source, stages.seconds)
+        except TimeoutError:
+            return Acquired(claim, created, None, stages.seconds)
+
+    async def _look(self, key: Key, *, live: bool) -> Claim | None:
+        """Return the Claim; the cache may say that it is not there, since creating it will tell."""
+        cached = self.claims.cache.get(key)
+        if cached is None or not live:
+            return cached
+        try:
+            found = await self.client.get(CLAIMS, key.name)
+        except NotFound:
+            self.claims.forget(cached)
+            return None
+        self.claims.observe(found)
+        return found
+
+    async def _create(self, key: Key, tenant: str, workload: str, resume: bool) -> Claim | None:
+        """Create the Claim, on a warm Pod if there is one; None if somebody else did."""
+        blueprint = await self.blueprints.look(workload)
+        if blueprint is None:
+            raise UnknownWorkload(f"workload {workload} does not exist")
+        spare = None
+        if blueprint.ready:
+            spare = self.spares.reserve(key, workload, blueprint.template)
+        body = build.claim_body(tenant, workload, resume=resume, intent=spare, now=self.clock.now())
+        try:
+            made = await self.client.create(CLAIMS, body)
+        except AlreadyExists:
+            self.spares.give_back(key)
+            await self._observe_live(key)
+            return None
+        self.claims.observe(made)
+        return made
+
+    async def _observe_live(self, key: Key) -> None:
+        try:
+            self.claims.observe(await self.client.get(CLAIMS, key.name))
+        except NotFound:
+            return
+
+    async def _settle(self, key: Key) -> None:
+        """Take the Claim as far as it goes now, unless a pass of it is under way here anyway."""
+        if not self.controller.busy(key):
+            await self.controller.run_until(key, lambda: self._is_usable(key))
+
+    async def _settled(self, key: Key) -> Claim | None:
+        """Wait until there is something to answer; None when the Claim is gone or spent."""
+        await self.news.until(key, lambda: self._has_answer(key))
+        claim = self.claims.cache.get(key)
+        if claim is not None and _status(claim).phase == ClaimPhase.RELEASED:
+            await self._remove_spent(claim)
+            return None
+        return claim
+
+    def _is_usable(self, key: Key) -> bool:
+        claim = self.claims.cache.get(key)
+        return claim is not None and _usable(claim)
+
+    def _has_answer(self, key: Key) -> bool:
+        claim = self.claims.cache.get(key)
+        if claim is None:
+            return True
+        phase = _status(claim).phase
+        if _is_leaving(claim):
+            # Not ours to remove while a finalizer holds it.
+            return phase == ClaimPhase.RELEASED and not claim.metadata.finalizers
+        return _usable(claim) or phase == ClaimPhase.ERROR
+
+    async def _remove_spent(self, claim: Claim) -> None:
+        """Delete a Released Claim, so that its name is free for the next one (S0: revival)."""
+        meta = claim.metadata
+        try:
+            await self.client.delete(
+                CLAIMS, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except (NotFound, Conflict):
+            await self._observe_live(Key(meta.namespace, meta.name))
+            return
+        self.claims.forget(claim)
+
+
+def _status(claim: Claim) -> ClaimStatus:
+    return claim.status or ClaimStatus()
+
+
+def is_for(claim: Claim, tenant: str, workload: str) -> bool:
+    """Whether a Claim is for this tenant and workload: names are hashes, so its spec is asked."""
+    return (claim.spec.tenant_id, claim.spec.workload_ref) == (tenant, workload)
+
+
+def _is_leaving(claim: Claim) -> bool:
+    return (
+        claim.metadata.deletion_timestamp is not None
+        or names.RELEASE in claim.metadata.annotations
+        or _status(claim).phase in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
+    )
+
+
+def _usable(claim: Claim) -> bool:
+    """Whether a tenant can be sent there: Active, staying, and not in a crash loop."""
+    status = _status(claim)
+    if status.phase != ClaimPhase.ACTIVE or _is_leaving(claim):
+        return False
+    ready = find(status.conditions, INSTANCE_READY)
+    return ready is None or ready.status == ConditionStatus.TRUE

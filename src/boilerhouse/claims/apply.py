@@ -1,0 +1,233 @@
+"""Carries out what was decided about a claim: one coroutine per verb of the Plan.
+
+Do          ─► steps beside each other ─► results into Memory, failures into its setbacks
+WriteStatus ─► compare-and-swap ─► own write into the informer ─► Event
+WriteIntent ─► compare-and-swap ─► own write into the informer
+
+A write that comes too late is not an error: the Claim is fetched and decided upon again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from boilerhouse.claims import build
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.memory import Memory
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.rivals import Rivals
+from boilerhouse.claims.seen import (
+    BindPod,
+    ClaimSeen,
+    CreatePod,
+    DeleteClaim,
+    DeletePod,
+    DeliverIdentity,
+    Do,
+    LookForRival,
+    Plan,
+    RemoveFinalizer,
+    Seen,
+    Step,
+    Wait,
+    WriteIntent,
+    WriteStatus,
+)
+from boilerhouse.core.errors import Retry
+from boilerhouse.instances.build import cold_pod
+from boilerhouse.instances.identity import Identities, Identity
+from boilerhouse.instances.objects import Instances
+from boilerhouse.instances.settings import Settings
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.resources import Key
+from boilerhouse.kube.status import ApiError, Conflict, Forbidden, NotFound
+from boilerhouse.loop.events import Events
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = timedelta(0)
+
+
+class Refused(Exception):
+    """The step is not allowed now: a quota, or another claim that was first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Everything that a claim's plans need to become true."""
+
+    client: Client
+    claims: Informer[Claim]
+    instances: Instances
+    identities: Identities
+    rivals: Rivals
+    memory: Memory
+    events: Events
+    settings: Settings
+
+    async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
+        """Make the plan true; return when to look again, at once after any change."""
+        match plan:
+            case Wait(_, again_in):
+                return again_in
+            case Do(steps):
+                await asyncio.gather(*(self._step(key, seen, step) for step in steps))
+                return AT_ONCE
+        claim = seen.claim
+        assert claim is not None, "only a Claim that is there is written to"
+        match plan:
+            case WriteStatus(status, reason):
+                written = await self._patch(
+                    claim, build.status_patch(claim, status), subresource="status"
+                )
+                if written is not None:
+                    self._announce(written, claim.status.phase, reason)
+            case WriteIntent(intent):
+                written = await self._patch(claim, build.intent_patch(claim, intent))
+                if written is not None:
+                    log.debug("claim.chose", claim=claim.name, pod=str(intent))
+        return AT_ONCE
+
+    async def _step(self, key: Key, seen: Seen, step: Step) -> None:
+        name, setbacks = type(step).__name__, self.memory.setbacks
+        try:
+            await self._carry_out(key, seen, step)
+        except Refused as error:
+            setbacks.note(key, name, str(error), refused=True)
+        except Forbidden as error:
+            setbacks.note(key, name, error.message, refused=True)
+        except (ApiError, Retry) as error:
+            log.info("claim.step_failed", claim=key.name, step=name, error=str(error))
+            setbacks.note(key, name, f"{name}: {error}")
+        else:
+            before = setbacks.of(key)
+            if before is not None and before.step == name:
+                setbacks.clear(key)
+
+    async def _carry_out(self, key: Key, seen: Seen, step: Step) -> None:
+        match step:
+            case DeletePod(pod, why):
+                # S1: what is released or destroyed goes at once.
+                if await self.instances.delete(pod, grace=0):
+                    log.info("instance.deleted", pod=pod.name, claim=key.name, why=why)
+                return
+        claim = seen.claim
+        assert claim is not None, "only a Pod can be left without its Claim"
+        match step:
+            case BindPod(pod):
+                if await self.instances.patch(pod, build.binding(claim.ref, claim.tenant)):
+                    log.debug("claim.bound", claim=claim.name, pod=pod.name)
+            case CreatePod(name):
+                await self._create(claim, seen, name)
+            case LookForRival():
+                await self._look_for_rival(key, claim)
+            case DeliverIdentity(pod_name, uid):
+                await self._deliver(key, claim, seen, pod_name, uid)
+            case RemoveFinalizer():
+                await self._patch(claim, build.finalizer_patch(claim))
+            case DeleteClaim():
+                await self._delete(claim)
+
+    async def _create(self, claim: ClaimSeen, seen: Seen, name: str) -> None:
+        workload = seen.workload
+        assert workload is not None and workload.spec is not None, "decided on a Ready workload"
+        body = cold_pod(
+            name,
+            workload.name,
+            workload.spec,
+            self.settings,
+            tenant=claim.tenant,
+            claim=str(claim.ref),
+        )
+        await self.instances.create(body)
+
+    async def _look_for_rival(self, key: Key, claim: ClaimSeen) -> None:
+        rival = await self.rivals.find(claim)
+        if rival:
+            raise Refused(
+                f"claim {rival} is for the same tenant and workload already:"
+                " use that one, or delete one of the two"
+            )
+        self.memory.note_sole(key, claim.uid)
+
+    async def _deliver(
+        self, key: Key, claim: ClaimSeen, seen: Seen, pod: str, pod_uid: str
+    ) -> None:
+        spec = None if seen.workload is None else seen.workload.spec
+        access = None if spec is None else spec.api_access
+        identity = Identity(
+            tenant=claim.tenant,
+            workload=claim.workload,
+            claim=claim.name,
+            claim_uid=claim.uid,
+            scopes=() if access is None else access.scopes,
+        )
+        await self.identities.deliver(pod, pod_uid, identity)
+        self.memory.note_delivered(key, pod_uid)
+
+    async def _delete(self, claim: ClaimSeen) -> None:
+        try:
+            left = await self.client.delete(
+                CLAIMS, claim.name, uid=claim.uid, resource_version=claim.version
+            )
+        except NotFound:
+            left = None
+        except Conflict:
+            await self._refresh(claim)
+            return
+        if left is not None:
+            self.claims.observe(left)
+        else:
+            self._forget(claim)
+
+    async def _patch(
+        self, claim: ClaimSeen, patch: dict[str, Any], *, subresource: str = ""
+    ) -> Claim | None:
+        """Write if the Claim is still as it was seen; else find out how it is, and return None."""
+        try:
+            written = await self.client.merge_patch(
+                CLAIMS, claim.name, patch, subresource=subresource
+            )
+        except (Conflict, NotFound):
+            await self._refresh(claim)
+            return None
+        self.claims.observe(written)
+        return written
+
+    async def _refresh(self, claim: ClaimSeen) -> None:
+        try:
+            self.claims.observe(await self.client.get(CLAIMS, claim.name))
+        except NotFound:
+            self._forget(claim)
+
+    def _forget(self, claim: ClaimSeen) -> None:
+        cached = self.claims.get(self.client.namespace, claim.name)
+        if cached is not None and cached.metadata.uid == claim.uid:
+            self.claims.forget(cached)
+
+    def _announce(self, written: Claim, before: ClaimPhase, reason: str) -> None:
+        status = written.status
+        assert status is not None, "it was just written"
+        if status.phase == before:
+            return
+        log.info(
+            "claim.phase",
+            claim=written.metadata.name,
+            phase=str(status.phase),
+            before=str(before),
+            reason=reason,
+            detail=status.detail,
+        )
+        message = f"{before} → {status.phase}"
+        if status.instance_id and status.phase == ClaimPhase.ACTIVE:
+            message += f": instance {status.instance_id} ({status.source})"
+        if status.detail:
+            message += f": {status.detail}"
+        trouble = status.phase in (ClaimPhase.ERROR, ClaimPhase.RELEASE_FAILED)
+        self.events.tell(CLAIMS, written, reason, message, type="Warning" if trouble else "Normal")

@@ -1,0 +1,52 @@
+"""What a process remembers of its claims between two passes: the results of steps.
+
+step ─► Memory ─► next Seen
+
+Losing it costs a repeated step and nothing else (design rule 1: steps are idempotent).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from boilerhouse.core.clock import Clock, Random
+from boilerhouse.kube.resources import Key
+from boilerhouse.loop.setbacks import Setbacks
+
+LIMIT = 20_000
+
+
+class Memory:
+    def __init__(self, clock: Clock, chance: Random) -> None:
+        self.setbacks: Setbacks[Key] = Setbacks(clock, chance)
+        self._sole: OrderedDict[Key, str] = OrderedDict()  # the claim's UID
+        self._delivered: OrderedDict[Key, str] = OrderedDict()  # the Pod's UID
+
+    def is_sole(self, key: Key, uid: str) -> bool:
+        """Whether this very claim was found to be the only one for its tenant and workload.
+
+        Once true it stays true: whoever comes later finds this claim, or its Lease.
+        """
+        return self._sole.get(key) == uid
+
+    def is_delivered(self, key: Key, pod_uid: str) -> bool:
+        return self._delivered.get(key) == pod_uid
+
+    def note_sole(self, key: Key, uid: str) -> None:
+        _remember(self._sole, key, uid)
+
+    def note_delivered(self, key: Key, pod_uid: str) -> None:
+        _remember(self._delivered, key, pod_uid)
+
+    def forget(self, key: Key) -> None:
+        """The claim is gone."""
+        self.setbacks.clear(key)
+        self._sole.pop(key, None)
+        self._delivered.pop(key, None)
+
+
+def _remember(table: OrderedDict[Key, str], key: Key, value: str) -> None:
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > LIMIT:
+        table.popitem(last=False)

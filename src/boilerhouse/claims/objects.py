@@ -1,0 +1,12 @@
+"""Claims as the API hands them out."""
+
+from __future__ import annotations
+
+from boilerhouse.claims.model import RESOURCE, ClaimSpec, ClaimStatus
+from boilerhouse.core.names import GROUP, VERSION
+from boilerhouse.kube.kinds import Custom
+from boilerhouse.kube.resources import Resource
+
+Claim = Custom[ClaimSpec, ClaimStatus]
+
+CLAIMS: Resource[Claim] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Claim)

@@ -1,0 +1,112 @@
+"""Two Claim objects for one (tenant, workload): who may have the instance.
+
+A Claim under its canonical name needs no lock but that name. One that was applied under another
+name takes the Lease `t-<hash>`. Each then looks, live, for the other's sign:
+
+    canonical:  create Claim ──► is the Lease held by a living claim?   ──► then that one has it
+    other name: take Lease   ──► is there a canonical Claim?            ──► then that one has it
+
+Whoever writes its own sign first and looks second cannot miss one that did the same, so at most one
+of them goes on. If both see each other, the one under another name gives its Lease back and the
+canonical one succeeds at its next try. A Released claim is no rival: it never gets an instance.
+"""
+
+from __future__ import annotations
+
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import RESOURCE
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.claims.seen import ClaimSeen
+from boilerhouse.core.errors import Retry
+from boilerhouse.core.names import API_VERSION, claim_lease_name, claim_name
+from boilerhouse.instances.seen import ClaimRef
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.kinds import Lease
+from boilerhouse.kube.resources import LEASES
+from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
+
+
+class Rivals:
+    """Looks for other Claim objects of the same tenant and workload."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def find(self, claim: ClaimSeen) -> str:
+        """Return the name of the claim that has the tenant; empty if this one is alone."""
+        if claim.canonical:
+            lease = await self._lease(claim)
+            return "" if lease is None else await self._living(lease, claim)
+        holder = await self._take(claim)
+        if holder:
+            return holder
+        canonical = claim_name(claim.tenant, claim.workload)
+        if not await self._lives(canonical):
+            return ""
+        await self._give_back(claim)
+        return canonical
+
+    async def _take(self, claim: ClaimSeen) -> str:
+        """Take the Lease, or return the name of the living claim that holds it."""
+        owner = {
+            "apiVersion": API_VERSION,
+            "kind": RESOURCE.kind,
+            "name": claim.name,
+            "uid": claim.uid,
+        }
+        body = {
+            "metadata": {
+                "name": claim_lease_name(claim.tenant, claim.workload),
+                "ownerReferences": [owner],  # it goes with the claim
+            },
+            "spec": {"holderIdentity": str(claim.ref)},
+        }
+        try:
+            await self._client.create(LEASES, body)
+        except AlreadyExists:
+            lease = await self._lease(claim)
+            if lease is None:
+                raise Retry("the Lease went away just now") from None
+            if lease.spec.holder_identity == str(claim.ref):
+                return ""
+            living = await self._living(lease, claim)
+            if living:
+                return living
+            await self._drop(lease)
+            raise Retry("the Lease of a claim that is gone was removed") from None
+        return ""
+
+    async def _give_back(self, claim: ClaimSeen) -> None:
+        lease = await self._lease(claim)
+        if lease is not None and lease.spec.holder_identity == str(claim.ref):
+            await self._drop(lease)
+
+    async def _lease(self, claim: ClaimSeen) -> Lease | None:
+        try:
+            return await self._client.get(LEASES, claim_lease_name(claim.tenant, claim.workload))
+        except NotFound:
+            return None
+
+    async def _drop(self, lease: Lease) -> None:
+        meta = lease.metadata
+        try:
+            await self._client.delete(
+                LEASES, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except (NotFound, Conflict):
+            return  # somebody was faster; the next look tells
+
+    async def _living(self, lease: Lease, claim: ClaimSeen) -> str:
+        """Return the name of the Lease's holder if it is another claim that lives."""
+        holder = ClaimRef.parse(lease.spec.holder_identity or "")
+        if holder is None or holder == claim.ref:
+            return ""
+        return holder.name if await self._lives(holder.name, holder.uid) else ""
+
+    async def _lives(self, name: str, uid: str = "") -> bool:
+        try:
+            found = await self._client.get(CLAIMS, name)
+        except NotFound:
+            return False
+        phase = ClaimPhase.PENDING if found.status is None else found.status.phase
+        return phase != ClaimPhase.RELEASED and uid in ("", found.metadata.uid)

@@ -1,0 +1,17 @@
+"""A step that failed, as a decision sees it; `loop/setbacks.py` keeps count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """The last failure of an object's current step."""
+
+    step: str
+    why: str
+    count: int  # in a row, of this step
+    refused: bool  # the API server forbids it: a quota, a limit range
+    due_in: timedelta  # until the next try; zero or less is now

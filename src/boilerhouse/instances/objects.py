@@ -1,0 +1,98 @@
+"""Pods of ours written to the API: made with their agent's Secret, deleted by what was seen.
+
+decided in claims, pools ─► Instances ─► API ─► Pod informer (own writes are seen at once)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from boilerhouse.core.clock import token
+from boilerhouse.instances import build
+from boilerhouse.instances.pods import instance
+from boilerhouse.instances.seen import InstanceSeen
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import PODS, SECRETS
+from boilerhouse.kube.status import AlreadyExists, Conflict, Invalid, NotFound
+
+
+class Instances:
+    """The instances of one namespace: reads from the informer, writes through to it."""
+
+    def __init__(self, client: Client, pods: Informer[Pod]) -> None:
+        self._client = client
+        self.pods = pods
+
+    async def look(self, name: str, uid: str = "") -> InstanceSeen | None:
+        """Return the Pod of this name (and UID); None only after the server said so."""
+        cached = self.pods.get(self._client.namespace, name)
+        if cached is None or (uid and cached.metadata.uid != uid):
+            return await self.look_live(name)
+        return instance(cached)
+
+    async def look_live(self, name: str) -> InstanceSeen | None:
+        """Ask the server, and let the informer know."""
+        try:
+            found = await self._client.get(PODS, name)
+        except NotFound:
+            self._forget(name)
+            return None
+        self.pods.observe(found)
+        return instance(found)
+
+    async def create(self, body: dict[str, Any]) -> None:
+        """Make an instance, its Secret first. One of that name that is there already stays."""
+        name = body["metadata"]["name"]
+        # One of an earlier try will do: agent and helper both read it from there.
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(SECRETS, build.agent_secret(name, token()))
+        try:
+            self.pods.observe(await self._client.create(PODS, body))
+        except AlreadyExists:
+            await self.look_live(name)  # whose it is, the next pass decides
+
+    async def delete(self, seen: InstanceSeen, *, grace: int | None = None) -> bool:
+        """Delete the Pod if it is still as it was seen; say whether it was."""
+        try:
+            left = await self._client.delete(
+                PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace
+            )
+        except NotFound:
+            left = None
+        except Conflict:
+            await self.look_live(seen.name)
+            return False
+        if left is not None:
+            self.pods.observe(left)
+        else:
+            self._forget(seen.name, seen.uid)
+        return True
+
+    async def patch(self, seen: InstanceSeen, operations: list[dict[str, Any]]) -> bool:
+        """Change the Pod if it is still as it was seen; say whether it was.
+
+        The tests come first in the patch: UID and resourceVersion of the state decided on.
+        """
+        tests = [
+            {"op": "test", "path": "/metadata/uid", "value": seen.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": seen.version},
+        ]
+        try:
+            changed = await self._client.json_patch(PODS, seen.name, [*tests, *operations])
+        except (Conflict, NotFound, Invalid):
+            # A failed test is 422, and so is a patch that is wrong: only a changed Pod excuses it.
+            now = await self.look_live(seen.name)
+            if now is not None and (now.uid, now.version) == (seen.uid, seen.version):
+                raise
+            return False
+        self.pods.observe(changed)
+        return True
+
+    def _forget(self, name: str, uid: str = "") -> None:
+        """The server has no such Pod: neither has the informer."""
+        cached = self.pods.get(self._client.namespace, name)
+        if cached is not None and uid in ("", cached.metadata.uid):
+            self.pods.forget(cached)

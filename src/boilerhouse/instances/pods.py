@@ -1,0 +1,119 @@
+"""Pods as Kubernetes tells them, made into what decisions may know of an instance.
+
+kube Pod ─► instance() ─► InstanceSeen
+
+The names of reasons and conditions that kubelet and the scheduler use are known here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from boilerhouse.core import names
+from boilerhouse.instances.build import TENANT_CONTAINER
+from boilerhouse.instances.seen import ClaimRef, InstanceSeen
+from boilerhouse.kube.kinds import ContainerStatus, Pod
+
+# Why an image does not arrive, as kubelet says it of a waiting container.
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "RegistryUnavailable",
+        "ImageInspectError",
+    }
+)
+_NORMAL_WAITING = frozenset({"ContainerCreating", "PodInitializing", ""})
+
+
+def instance(pod: Pod) -> InstanceSeen:
+    """Make of a Pod what decisions may know of it."""
+    meta, status = pod.metadata, pod.status
+    assert meta.creation_timestamp is not None, "a stored object has a creation time"
+    ready = status.condition("Ready")
+    return InstanceSeen(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        workload=meta.labels.get(names.WORKLOAD, ""),
+        template=meta.labels.get(names.TEMPLATE, ""),
+        created_at=meta.creation_timestamp,
+        claim=ClaimRef.parse(meta.annotations.get(names.CLAIM, "")),
+        tenant=meta.annotations.get(names.TENANT_ID, ""),
+        pool=meta.labels.get(names.POOL, ""),
+        pool_status=meta.labels.get(names.POOL_STATUS, ""),
+        source=meta.annotations.get(names.SOURCE, ""),
+        node=pod.spec.node_name,
+        ip=status.pod_ip,
+        port=_first_port(pod),
+        running=status.phase == "Running",
+        ready=pod.ready,
+        ready_changed_at=None if ready is None else ready.last_transition_time,
+        terminating=meta.deletion_timestamp is not None,
+        grace=meta.deletion_grace_period_seconds or 0,
+        ended=_ended(pod),
+        unschedulable=_unschedulable(pod),
+        image_failure=next(_image_failures(pod), ""),
+        trouble=next(_troubles(pod), ""),
+        restarts=sum(container.restart_count for container in status.container_statuses),
+    )
+
+
+def _first_port(pod: Pod) -> int:
+    ports = [
+        port.container_port
+        for container in pod.spec.containers
+        if container.name == TENANT_CONTAINER
+        for port in container.ports
+    ]
+    if not ports:
+        return 0
+    for pair in pod.metadata.annotations.get(names.PORTS, "").split(","):
+        guest, _, reached_at = pair.partition(":")
+        if guest == str(ports[0]) and reached_at.isdecimal():
+            return int(reached_at)
+    return ports[0]
+
+
+def _ended(pod: Pod) -> str:
+    status = pod.status
+    if status.phase not in ("Failed", "Succeeded"):
+        return ""
+    return _sentence(status.phase, status.reason, status.message)
+
+
+def _unschedulable(pod: Pod) -> str:
+    found = pod.status.condition("PodScheduled")
+    if found is None or found.status != "False":
+        return ""
+    return found.message or found.reason
+
+
+def _image_failures(pod: Pod) -> Iterator[str]:
+    for container in _containers(pod):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason in _IMAGE_REASONS:
+            yield _sentence(container.name, waiting.reason, waiting.message)
+
+
+def _troubles(pod: Pod) -> Iterator[str]:
+    for container in _containers(pod):
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in _IMAGE_REASONS | _NORMAL_WAITING:
+            continue
+        yield _sentence(container.name, waiting.reason, waiting.message)
+    for container in _containers(pod):
+        last = container.last_state.terminated
+        if container.restart_count and last is not None and not container.ready:
+            why = f"restarted {container.restart_count} times, last exit code {last.exit_code}"
+            yield _sentence(container.name, last.reason, why)
+
+
+def _containers(pod: Pod) -> list[ContainerStatus]:
+    return [*pod.status.init_container_statuses, *pod.status.container_statuses]
+
+
+def _sentence(*parts: str) -> str:
+    return ": ".join(part for part in parts if part)

@@ -1,0 +1,84 @@
+"""What decisions may know of instances and of their blueprint: frozen values, no I/O.
+
+kube Pod ─► pods.py ─► InstanceSeen ─┐
+Workload ─► blueprints.py ─► Blueprint ┴─► Seen of claims and pools
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from boilerhouse.workloads.machine import WorkloadPhase
+from boilerhouse.workloads.model import WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """Which claim has an instance: the name finds it, the UID says which of that name it was."""
+
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.uid}"
+
+    @classmethod
+    def parse(cls, text: str) -> ClaimRef | None:
+        """Read the annotation; None if there is none. A mangled one belongs to nobody we know."""
+        if not text:
+            return None
+        name, _, uid = text.partition("/")
+        return cls(name, uid)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSeen:
+    """One Pod of ours at one moment; `uid` and `version` go into everything decided about it."""
+
+    name: str
+    uid: str
+    version: str  # resourceVersion
+    workload: str
+    template: str
+    created_at: datetime
+    claim: ClaimRef | None = None
+    tenant: str = ""  # the id itself
+    pool: str = ""
+    pool_status: str = ""
+    source: str = ""
+    node: str = ""
+    ip: str = ""
+    port: int = 0  # where its first exposed port is reached; 0 if it exposes none
+    running: bool = False
+    ready: bool = False
+    ready_changed_at: datetime | None = None
+    terminating: bool = False
+    grace: int = 0  # seconds a terminating one was given
+    ended: str = ""  # Failed or Succeeded, with the reason: it will never run again
+    unschedulable: str = ""  # the scheduler's words
+    image_failure: str = ""  # why the image does not arrive
+    trouble: str = ""  # why else it does not get ready: crash loops, a container that cannot start
+    restarts: int = 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether a tenant can be sent there: running, ready, reachable and to stay."""
+        return self.running and self.ready and bool(self.ip) and not self.terminating
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A workload at one moment. `spec` and `template` are there when it is Ready."""
+
+    name: str
+    phase: WorkloadPhase
+    detail: str = ""
+    deleting: bool = False
+    template: str = ""
+    spec: WorkloadSpec | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether new instances can be made of it."""
+        return self.phase == WorkloadPhase.READY and not self.deleting

@@ -1,0 +1,106 @@
+"""Secrets of agents whose instance is gone: swept.
+
+Pod gone ─► Secret's key ─► read ─► decide ─► delete
+
+A Secret is made before its Pod, so one without a Pod is young or left over; age tells. The Pod's
+absence is asked of the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.core.names import pod_of_agent_secret
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Bare, Pod
+from boilerhouse.kube.resources import PODS, SECRETS, Key, Resource
+from boilerhouse.kube.status import Conflict, NotFound
+
+# Only their metadata: what is not read cannot leak from a cache.
+SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
+
+YOUNG = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    now: datetime
+    name: str
+    uid: str
+    version: str
+    created_at: datetime
+    pod_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    name: str
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    again_in: timedelta | None = None
+
+
+def decide(seen: Seen) -> Delete | Wait:
+    """Return whether the Secret has outlived its Pod."""
+    if seen.pod_exists:
+        return Wait()
+    left = seen.created_at + YOUNG - seen.now
+    if left > timedelta(0):
+        return Wait(left)
+    return Delete(seen.name, seen.uid, seen.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """Reads and applies for the controller of Secrets."""
+
+    client: Client
+    secrets: Informer[Bare]
+    pods: Informer[Pod]
+    clock: Clock
+
+    async def read(self, key: Key) -> Seen | None:
+        held = self.secrets.cache.get(key)
+        if held is None:
+            return None
+        meta = held.metadata
+        assert meta.creation_timestamp is not None, "a stored object has a creation time"
+        exists = await self._pod_exists(Key(key.namespace, pod_of_agent_secret(key.name)))
+        return Seen(
+            self.clock.now(),
+            meta.name,
+            meta.uid,
+            meta.resource_version,
+            meta.creation_timestamp,
+            exists,
+        )
+
+    async def apply(self, key: Key, seen: Seen, plan: Delete | Wait) -> timedelta | None:
+        if isinstance(plan, Wait):
+            return plan.again_in
+        try:
+            await self.client.delete(
+                SECRETS, plan.name, uid=plan.uid, resource_version=plan.version
+            )
+        except (NotFound, Conflict):
+            return None  # gone, or another by now: its event comes
+        held = self.secrets.cache.get(key)
+        if held is not None and held.metadata.uid == plan.uid:
+            self.secrets.forget(held)
+        return None
+
+    async def _pod_exists(self, pod: Key) -> bool:
+        if self.pods.cache.get(pod) is not None:
+            return True
+        try:
+            await self.client.get(PODS, pod.name, namespace=pod.namespace)
+        except NotFound:
+            return False
+        return True

@@ -1,0 +1,110 @@
+"""Kubernetes Events: what happened to an object, for `kubectl describe`.
+
+transition written ─► Events.tell (never waits) ─► a bounded queue ─► API, best effort
+
+An Event is a courtesy. It is told after the write that it is about, it never delays or fails a
+pass, and when the API server is slow the oldest ones are dropped and counted in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import structlog
+
+from boilerhouse.core.clock import Clock, new_uid, rfc3339
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.kinds import Object
+from boilerhouse.kube.resources import EVENTS, Resource
+from boilerhouse.kube.status import ApiError
+
+log = structlog.get_logger(__name__)
+
+WAITING = 1000
+LONGEST = 1024  # the API server refuses longer messages
+
+Type = Literal["Normal", "Warning"]
+
+
+class Events:
+    """Tells Events as `component`. Start it with `async with events.running():`."""
+
+    def __init__(self, client: Client, clock: Clock, component: str = "boilerhouse") -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=WAITING)
+        self._wake = asyncio.Event()
+        self._dropped = 0
+
+    def tell(
+        self,
+        resource: Resource[Any],
+        item: Object,
+        reason: str,
+        message: str,
+        *,
+        type: Type = "Normal",  # noqa: A002  the field's name on the wire
+    ) -> None:
+        """Note an Event about an object; returns at once."""
+        meta = item.metadata
+        now = rfc3339(self._clock.now())
+        if len(self._waiting) == WAITING:
+            self._dropped += 1
+        self._waiting.append(
+            {
+                "metadata": {"name": f"{meta.name}.{new_uid()[:13]}"},
+                "involvedObject": {
+                    "apiVersion": resource.api_version,
+                    "kind": resource.kind,
+                    "namespace": meta.namespace,
+                    "name": meta.name,
+                    "uid": meta.uid,
+                    "resourceVersion": meta.resource_version,
+                },
+                "type": type,
+                "reason": reason,
+                "message": message[:LONGEST],
+                "source": {"component": self._component},
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            }
+        )
+        self._wake.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Events]:
+        """Send what is told while the context lasts, and at its end what still waits."""
+        task = asyncio.create_task(self._send_for_ever(), name="events")
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            try:
+                async with asyncio.timeout(2):
+                    await self._send_all()
+            except TimeoutError:
+                log.warning("events.left_behind", count=len(self._waiting))
+
+    async def _send_for_ever(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._send_all()
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            told = self._waiting.popleft()
+            try:
+                await self._client.create(EVENTS, told)
+            except ApiError as error:
+                log.warning("events.lost", reason=told["reason"], error=str(error))
+        if self._dropped:
+            log.warning("events.dropped", count=self._dropped)
+            self._dropped = 0

@@ -1,0 +1,43 @@
+"""Waiting for one object to change, without polling and without a subscription per waiter.
+
+informer ─► News (one subscription) ─► whoever waits for that key
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from boilerhouse.kube.cache import Change
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Object
+from boilerhouse.kube.resources import Key
+
+T = TypeVar("T", bound=Object)
+
+
+class News(Generic[T]):
+    """News of an informer's objects by key."""
+
+    def __init__(self, informer: Informer[T]) -> None:
+        self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
+        informer.subscribe(self._changed)
+
+    async def until(self, key: Key, holds: Callable[[], bool]) -> None:
+        """Wait until `holds`, asked now and after every change of this object."""
+        while not holds():
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting = self._waiting.setdefault(key, set())
+            waiting.add(turn)
+            try:
+                await turn
+            finally:
+                waiting.discard(turn)
+                if not waiting and self._waiting.get(key) is waiting:
+                    del self._waiting[key]
+
+    def _changed(self, change: Change[T]) -> None:
+        for turn in self._waiting.get(change.key, ()):
+            if not turn.done():
+                turn.set_result(None)

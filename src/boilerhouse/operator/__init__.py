@@ -1,0 +1,1 @@
+"""The operator: informers, controllers and what the API asks of them, put together."""

@@ -1,0 +1,340 @@
+"""The operator put together: what hears what, and who is woken by it.
+
+informers ─► events wake keys ─► controllers (workloads, pools, claims, agents' Secrets)
+                                   ▲
+REST API ─► Acquirer, Releaser ────┘ the same passes, run inline
+
+One class for both worlds: `up` gives it the embedded API's transport, a cluster a kubeconfig. An
+API replica beside the operator makes one too, with `reconcile=False`: informers and inline passes,
+no workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from boilerhouse.claims.acquire import Acquirer
+from boilerhouse.claims.apply import Applier as ClaimApplier
+from boilerhouse.claims.decide import decide as decide_claim
+from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.memory import Memory
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.read import Reader as ClaimReader
+from boilerhouse.claims.read import claim_of
+from boilerhouse.claims.release import Releaser
+from boilerhouse.claims.rivals import Rivals
+from boilerhouse.claims.seen import Plan as ClaimPlan
+from boilerhouse.claims.seen import Seen as ClaimSeen
+from boilerhouse.claims.spares import Spares
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock, Random, SystemClock, rng
+from boilerhouse.instances import sweep
+from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.instances.identity import Identities
+from boilerhouse.instances.objects import Instances
+from boilerhouse.instances.settings import Settings
+from boilerhouse.kube.cache import Change, by_label
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer, Timing
+from boilerhouse.kube.kinds import Bare, Node, Pod
+from boilerhouse.kube.leader import Elector
+from boilerhouse.kube.resources import NODES, PODS, Key
+from boilerhouse.loop.controller import Controller
+from boilerhouse.loop.events import Events
+from boilerhouse.loop.manager import Manager
+from boilerhouse.loop.news import News
+from boilerhouse.loop.recorder import Recorder
+from boilerhouse.loop.setbacks import Setbacks
+from boilerhouse.operator.nodes import Nodes
+from boilerhouse.pools.apply import Applier as PoolApplier
+from boilerhouse.pools.decide import decide as decide_pool
+from boilerhouse.pools.objects import POOLS, Pool
+from boilerhouse.pools.read import Reader as PoolReader
+from boilerhouse.pools.seen import Plan as PoolPlan
+from boilerhouse.pools.seen import Seen as PoolSeen
+from boilerhouse.workloads.apply import Applier as WorkloadApplier
+from boilerhouse.workloads.decide import decide as decide_workload
+from boilerhouse.workloads.images import Images
+from boilerhouse.workloads.objects import WORKLOADS, Workload
+from boilerhouse.workloads.read import Reader as WorkloadReader
+from boilerhouse.workloads.seen import Plan as WorkloadPlan
+from boilerhouse.workloads.seen import Seen as WorkloadSeen
+
+
+class Operator:
+    """Everything that makes objects of ours true in one namespace, the client's."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        images: Images,
+        identities: Identities,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        chance: Random | None = None,
+        elector: Elector | None = None,
+        timing: Timing | None = None,
+        reconcile: bool = True,
+    ) -> None:
+        self.client = client
+        self.clock = clock = clock or SystemClock()
+        self._chance = chance = chance or rng()
+        settings = settings or Settings()
+        self.recorder = Recorder()
+        self.events = Events(client, clock)
+
+        self.workload_informer: Informer[Workload] = Informer(client, WORKLOADS, timing=timing)
+        self.pool_informer: Informer[Pool] = Informer(client, POOLS, timing=timing)
+        self.claim_informer: Informer[Claim] = Informer(client, CLAIMS, timing=timing)
+        self.pod_informer: Informer[Pod] = Informer(
+            client, PODS, labels={names.MANAGED: "true"}, timing=timing
+        )
+        self.node_informer: Informer[Node] = Informer(client, NODES, timing=timing)
+        self.secret_informer: Informer[Bare] = Informer(
+            client, sweep.SECRET_NAMES, labels={names.AGENT: "true"}, timing=timing
+        )
+        self._claims_by_intent = self.claim_informer.index(_intended)
+        self._claims_by_workload = self.claim_informer.index(lambda c: [c.spec.workload_ref])
+        self._claims_by_tenancy = self.claim_informer.index(lambda c: [_tenancy(c)])
+        self._pools_by_workload = self.pool_informer.index(lambda p: [p.spec.workload_ref])
+
+        nodes = Nodes(self.node_informer)
+        self.instances = Instances(client, self.pod_informer)
+        self.blueprints = Blueprints(client, self.workload_informer, settings)
+        self.memory = Memory(clock, chance)
+        self.spares = Spares(
+            self.pod_informer,
+            clock,
+            healthy=nodes.healthy,
+            chosen=lambda pod: self._claims_by_intent.count(pod) > 0,
+        )
+        self.news: News[Claim] = News(self.claim_informer)
+
+        self.workloads = self._workloads(images)
+        self.pools = self._pools(settings)
+        self.claims = self._claims(identities, settings, nodes)
+        sweeper = sweep.Sweeper(client, self.secret_informer, self.pod_informer, clock)
+        self.secrets: Controller[Key, sweep.Seen, sweep.Delete | sweep.Wait] = Controller(
+            "secrets",
+            read=sweeper.read,
+            decide=sweep.decide,
+            apply=sweeper.apply,
+            keys=lambda: list(self.secret_informer.cache),
+            **self._loop(workers=2),
+        )
+        self.acquirer = Acquirer(
+            client=client,
+            claims=self.claim_informer,
+            blueprints=self.blueprints,
+            spares=self.spares,
+            memory=self.memory,
+            controller=self.claims,
+            news=self.news,
+            clock=clock,
+        )
+        self.releaser = Releaser(client, self.claim_informer, self.claims, self.news, clock)
+        self.manager = Manager(
+            informers=[
+                self.workload_informer,
+                self.pool_informer,
+                self.claim_informer,
+                self.pod_informer,
+                self.node_informer,
+                self.secret_informer,
+            ],
+            controllers=[self.workloads, self.pools, self.claims, self.secrets]
+            if reconcile
+            else [],
+            elector=elector,
+        )
+        self._wire()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Run until `stopping` is set; what is under way then is finished."""
+        async with self.events.running():
+            await self.manager.run(stopping)
+
+    # Controllers
+
+    def _loop(self, workers: int = 16) -> dict[str, Any]:
+        return {
+            "clock": self.clock,
+            "chance": self._chance,
+            "recorder": self.recorder,
+            "leader_only": True,
+            "workers": workers,
+        }
+
+    def _workloads(self, images: Images) -> Controller[Key, WorkloadSeen, WorkloadPlan]:
+        reader = WorkloadReader(
+            self.client, self.workload_informer, images, self._claims_of, self.clock
+        )
+        applier = WorkloadApplier(self.client, self.workload_informer, self.events)
+        return Controller(
+            "workloads",
+            read=reader.read,
+            decide=decide_workload,
+            apply=applier.apply,
+            keys=lambda: list(self.workload_informer.cache),
+            **self._loop(workers=4),
+        )
+
+    def _pools(self, settings: Settings) -> Controller[Key, PoolSeen, PoolPlan]:
+        refusals: Setbacks[Key] = Setbacks(self.clock, self._chance)
+        failures: Setbacks[Key] = Setbacks(self.clock, self._chance)
+        reader = PoolReader(
+            client=self.client,
+            pools=self.pool_informer,
+            by_pool=self.pod_informer.index(by_label(names.POOL)),
+            blueprints=self.blueprints,
+            refusals=refusals,
+            failures=failures,
+            clock=self.clock,
+            chance=self._chance,
+        )
+        applier = PoolApplier(
+            client=self.client,
+            pools=self.pool_informer,
+            instances=self.instances,
+            refusals=refusals,
+            failures=failures,
+            events=self.events,
+            settings=settings,
+        )
+        return Controller(
+            "pools",
+            read=reader.read,
+            decide=decide_pool,
+            apply=applier.apply,
+            keys=self._pool_keys,
+            **self._loop(workers=4),
+        )
+
+    def _claims(
+        self, identities: Identities, settings: Settings, nodes: Nodes
+    ) -> Controller[Key, ClaimSeen, ClaimPlan]:
+        self._pods_by_claim = self.pod_informer.index(claim_of)
+        reader = ClaimReader(
+            client=self.client,
+            claims=self.claim_informer,
+            instances=self.instances,
+            by_claim=self._pods_by_claim,
+            blueprints=self.blueprints,
+            spares=self.spares,
+            memory=self.memory,
+            healthy=nodes.healthy,
+            clock=self.clock,
+        )
+        applier = ClaimApplier(
+            client=self.client,
+            claims=self.claim_informer,
+            instances=self.instances,
+            identities=identities,
+            rivals=Rivals(self.client),
+            memory=self.memory,
+            events=self.events,
+            settings=settings,
+        )
+        return Controller(
+            "claims",
+            read=reader.read,
+            decide=decide_claim,
+            apply=applier.apply,
+            keys=self._claim_keys,
+            **self._loop(),
+        )
+
+    def _pool_keys(self) -> list[Key]:
+        """All pools, and those of which only Pods are left."""
+        labels = {pod.metadata.labels.get(names.POOL, "") for _, pod in self._pods()} - {""}
+        orphans = {Key(self.client.namespace, name) for name in labels}
+        return list({*self.pool_informer.cache, *orphans})
+
+    def _claim_keys(self) -> list[Key]:
+        """All claims, and those of which only Pods are left."""
+        orphans = {
+            Key(self.client.namespace, name) for _, p in self._pods() for name in claim_of(p)
+        }
+        return list({*self.claim_informer.cache, *orphans})
+
+    def _pods(self) -> list[tuple[Key, Pod]]:
+        cache = self.pod_informer.cache
+        return [(key, pod) for key in cache if (pod := cache.get(key)) is not None]
+
+    async def _claims_of(self, workload: str) -> tuple[str, ...]:
+        """List the claims that keep a workload; none only if the server agrees."""
+        cached = _needing(self._claims_by_workload.get(workload), workload)
+        return cached or _needing((await self.client.list(CLAIMS)).items, workload)
+
+    # Events wake keys. Waking one too many costs a pass that finds nothing to do.
+
+    def _wire(self) -> None:
+        self.workload_informer.subscribe(self._workload_changed)
+        self.pool_informer.subscribe(lambda change: self.pools.queue.add(change.key))
+        self.claim_informer.subscribe(self._claim_changed)
+        self.pod_informer.subscribe(self._pod_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        self.workloads.queue.add(change.key)
+        for pool in self._pools_by_workload.get(change.key.name):
+            self.pools.queue.add(Key(pool.metadata.namespace, pool.metadata.name))
+        for claim in self._claims_by_workload.get(change.key.name):
+            if _phase(claim) in (ClaimPhase.PENDING, ClaimPhase.ERROR):
+                self.claims.queue.add(Key(claim.metadata.namespace, claim.metadata.name))
+
+    def _claim_changed(self, change: Change[Claim]) -> None:
+        self.claims.queue.add(change.key)
+        if change.new is not None and _phase(change.new) != ClaimPhase.RELEASED:
+            return
+        # It is over: whoever was kept waiting by it may go on.
+        for claim in (change.old, change.new):
+            if claim is None:
+                continue
+            self.workloads.queue.add(Key(change.key.namespace, claim.spec.workload_ref))
+            for other in self._claims_by_tenancy.get(_tenancy(claim)):
+                key = Key(other.metadata.namespace, other.metadata.name)
+                if key != change.key:
+                    self.memory.setbacks.clear(key)
+                    self.claims.queue.add(key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        for pod in (change.old, change.new):
+            if pod is None:
+                continue
+            for name in (*claim_of(pod), *self._claims_meaning(change.key.name)):
+                self.claims.queue.add(Key(change.key.namespace, name))
+            pool = pod.metadata.labels.get(names.POOL)
+            if pool is not None:
+                self.pools.queue.add(Key(change.key.namespace, pool))
+        if change.new is None:
+            secret = names.agent_secret_name(change.key.name)
+            self.secrets.queue.add(Key(change.key.namespace, secret))
+
+    def _claims_meaning(self, pod: str) -> list[str]:
+        return [claim.metadata.name for claim in self._claims_by_intent.get(pod)]
+
+
+def _intended(claim: Claim) -> list[str]:
+    if _phase(claim) == ClaimPhase.RELEASED:
+        return []
+    intent = Intent.parse(claim.metadata.annotations.get(names.POD, ""))
+    return [] if intent is None else [intent.pod]
+
+
+def _tenancy(claim: Claim) -> tuple[str, str]:
+    return claim.spec.tenant_id, claim.spec.workload_ref
+
+
+def _phase(claim: Claim) -> ClaimPhase:
+    return ClaimPhase.PENDING if claim.status is None else claim.status.phase
+
+
+def _needing(claims: list[Claim], workload: str) -> tuple[str, ...]:
+    return tuple(
+        claim.metadata.name
+        for claim in claims
+        if claim.spec.workload_ref == workload and _phase(claim) != ClaimPhase.RELEASED
+    )

@@ -1,0 +1,57 @@
+"""What is written for a pool, as plain data. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from boilerhouse.core import names
+from boilerhouse.core.difference import difference
+from boilerhouse.pools.model import RESOURCE, PoolStatus
+from boilerhouse.pools.seen import PoolSeen
+
+Body = dict[str, Any]
+
+
+def owner(pool: PoolSeen) -> Body:
+    """Build the reference that a warm Pod has to its pool until a claim takes it."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": RESOURCE.kind,
+        "name": pool.name,
+        "uid": pool.uid,
+        "controller": True,
+    }
+
+
+def label(status: str) -> list[Body]:
+    """Build the patch that shows how far a warm Pod is."""
+    path = f"/metadata/labels/{names.POOL_STATUS.replace('/', '~1')}"
+    return [{"op": "add", "path": path, "value": status}]
+
+
+def finalizers_patch(pool: PoolSeen, *, held: bool) -> Body:
+    """Build the merge patch that puts our finalizer on, or takes it, and no other, off."""
+    others = [finalizer for finalizer in pool.finalizers if finalizer != names.FINALIZER]
+    wanted = [*others, names.FINALIZER] if held else others
+    return {"metadata": {**_as_seen(pool), "finalizers": wanted or None}}
+
+
+def status_patch(pool: PoolSeen, status: PoolStatus) -> Body:
+    """Build the merge patch from the status as seen to the one that was decided."""
+    return {
+        "metadata": _as_seen(pool),
+        "status": difference(_plain(pool.status), _plain(status)),
+    }
+
+
+def _as_seen(pool: PoolSeen) -> Body:
+    return {"uid": pool.uid, "resourceVersion": pool.version}
+
+
+def _plain(status: PoolStatus) -> Body:
+    # Zero and the first phase are defaults, which are left out; people want to read them.
+    plain: Body = msgspec.to_builtins(status)
+    counters = {"ready": status.ready, "warming": status.warming}
+    return {**plain, **counters, "phase": str(status.phase)}

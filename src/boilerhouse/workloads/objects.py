@@ -1,0 +1,15 @@
+"""Workloads as the API hands them out.
+
+Read as plain data: a spec that is not sound must still be seen, to be told so.
+"""
+
+from __future__ import annotations
+
+from boilerhouse.core.names import GROUP, VERSION
+from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.kube.resources import Resource
+from boilerhouse.workloads.model import RESOURCE
+
+Workload = Dynamic
+
+WORKLOADS: Resource[Workload] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Workload)

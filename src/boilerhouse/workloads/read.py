@@ -1,0 +1,78 @@
+"""Gathers what a decision about a workload may look at.
+
+workload informer ─┐
+Images, Secrets ───┼─► Seen
+claims (a port) ───┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.resources import SECRETS, Key
+from boilerhouse.kube.status import NotFound
+from boilerhouse.workloads import checks
+from boilerhouse.workloads.images import Images
+from boilerhouse.workloads.model import WorkloadSpec, WorkloadStatus
+from boilerhouse.workloads.objects import Workload
+from boilerhouse.workloads.seen import Seen, WorkloadSeen
+
+
+def workload_seen(workload: Workload) -> WorkloadSeen:
+    """Make of a Workload what decisions may know of it."""
+    meta = workload.metadata
+    return WorkloadSeen(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        status=msgspec.convert(workload.status, WorkloadStatus),
+        finalizers=tuple(meta.finalizers),
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """`claims` lists, live, the names of a workload's claims that are not Released."""
+
+    client: Client
+    workloads: Informer[Workload]
+    images: Images
+    claims: Callable[[str], Awaitable[tuple[str, ...]]]
+    clock: Clock
+
+    async def read(self, key: Key) -> Seen | None:
+        """Return everything there is to see; None if the workload is gone."""
+        held = self.workloads.cache.get(key)
+        if held is None:
+            return None  # nothing hangs on it: its event comes when there is one
+        workload = workload_seen(held)
+        if workload.deleting:
+            return Seen(self.clock.now(), workload, claims=await self.claims(key.name))
+        faults = tuple(checks.faults(held.spec))
+        missing = () if faults else tuple(await self._missing(checks.decoded(held.spec)))
+        return Seen(self.clock.now(), workload, faults=faults, missing=missing)
+
+    async def _missing(self, spec: WorkloadSpec) -> list[str]:
+        found = []
+        if spec.image.ref is not None:
+            why = await self.images.missing(spec.image.ref)
+            if why:
+                found.append(f"spec.image.ref: {why}")
+        for name, key in checks.secrets(spec):
+            try:
+                secret: Any = await self.client.get(SECRETS, name)
+            except NotFound:
+                found.append(f"Secret {name} does not exist")
+                continue
+            if key not in secret.data:
+                found.append(f"Secret {name} has no entry {key}")
+        return found
