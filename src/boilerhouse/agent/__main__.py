@@ -1,0 +1,45 @@
+"""`python -m boilerhouse.agent`: the agent as the sidecar of a Pod.
+
+mounts of the Pod ─► Config ─► Agent ─► port 7711
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from boilerhouse.agent import layout, running
+from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.processes import PodProcesses
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.core.names import AGENT_PORT
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    running.log_json()
+    config = Config(
+        identity=Path(layout.IDENTITY_DIR),
+        overlays=overlays(Path("/proc/self/mountinfo").read_bytes()),
+        token=running.read_token(Path(layout.TOKEN_FILE)),
+    )
+    agent = Agent(config, PodProcesses(), SystemClock())
+    asyncio.run(running.serve(agent, AGENT_PORT))
+
+
+def overlays(mountinfo: bytes) -> dict[str, Path]:
+    """Find the overlay directories: what the Pod mounts under OVERLAY_ROOT.
+
+    The mounts themselves are asked, so nothing has to be told twice and nothing can disagree.
+    """
+    found = {}
+    for line in mountinfo.splitlines():
+        # proc(5): the fifth field, with blanks and backslashes as octal escapes
+        where = line.split()[4].decode("unicode_escape").encode("latin-1").decode()
+        if where.startswith(layout.OVERLAY_ROOT + "/"):
+            found[where.removeprefix(layout.OVERLAY_ROOT)] = Path(where)
+    return found
+
+
+if __name__ == "__main__":
+    main()

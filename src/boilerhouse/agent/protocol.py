@@ -1,0 +1,171 @@
+"""What is said to an agent, and by it: paths, headers, bodies, refusals.
+
+API, operator ─► helper (X-Boilerhouse-Agent says which agent is meant) ─► agent
+
+Both ends and the helper between them share this module. It imports little on purpose: an agent
+runs beside every tenant, and every import is paid for in each of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+# `Authorization` is eaten by the API server's proxy on the way to the helper.
+TOKEN = "x-boilerhouse-token"  # noqa: S105  the header's name
+AGENT = "x-boilerhouse-agent"  # to the helper only: host:port of the agent that is meant
+AGENT_TOKEN = "x-boilerhouse-agent-token"  # noqa: S105  to the helper only: passed on as TOKEN
+ANSWERED_BY = "x-boilerhouse-answered-by"  # by it a proxy's own errors are told from ours
+
+STARTED = "/started"
+IDENTITY = "/identity"
+USAGE = "/usage"
+CHANGES = "/changes"
+FILES = "/files"
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+
+FILE_LIMIT = 256 << 20  # of one file written through the agent
+LISTING_LIMIT = 10_000  # entries of one directory
+SMALL_LIMIT = 64 << 10  # of a body that is read whole
+
+
+class Refused(Exception):
+    """An answer that is not a success: HTTP status, a code for programs, a sentence for people."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+    def body(self) -> bytes:
+        return json.dumps({"error": str(self), "code": self.code}).encode()
+
+    @classmethod
+    def of(cls, status: int, body: bytes) -> Refused:
+        """Read an answer that is not a success, whatever its body holds."""
+        try:
+            told = json.loads(body)
+            return cls(status, str(told["code"]), str(told["error"]))
+        except (ValueError, KeyError, TypeError):
+            return cls(status, "unknown", f"answered {status}: {body[:200]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityFiles:
+    """What an instance is told about itself: one file each under /run/boilerhouse."""
+
+    tenant: str
+    workload: str
+    claim: str
+    token: str
+    api_url: str
+
+    def encode(self) -> bytes:
+        return json.dumps({name: getattr(self, name) for name in _IDENTITY}).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> IdentityFiles:
+        """Read a body; `Refused` unless it is an object of exactly these texts."""
+        try:
+            told = json.loads(body)
+        except ValueError as error:
+            raise Refused(400, "bad-json", f"the identity is not JSON: {error}") from None
+        if (
+            not isinstance(told, dict)
+            or set(told) != set(_IDENTITY)
+            or not all(isinstance(value, str) and value for value in told.values())
+        ):
+            wanted = ", ".join(_IDENTITY)
+            raise Refused(400, "bad-identity", f"an identity has the texts {wanted}")
+        return cls(**told)
+
+
+_IDENTITY = tuple(field.name for field in fields(IdentityFiles))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Disk use of the overlay directories. Not `complete`: at least this much."""
+
+    used: int  # bytes
+    entries: int
+    complete: bool
+    directories: Mapping[str, int]  # bytes of each
+    age: float  # seconds since it was measured
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> Usage:
+        return cls(**_decode(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The newest change under some directories, in nanoseconds since 1970; None if there is none.
+
+    Not `complete`: the walk was cut short, so there may be a newer one; `unreadable` names the
+    directories that could not be looked at.
+    """
+
+    newest: int | None
+    complete: bool
+    entries: int
+    unreadable: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> Changes:
+        told = _decode(body)
+        return cls(**{**told, "unreadable": tuple(told["unreadable"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a directory. `escaped` is the name percent-encoded if it is not UTF-8."""
+
+    name: str
+    type: str  # file, directory, symlink or other
+    size: int
+    mode: int
+    modified: int  # nanoseconds since 1970
+    escaped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A directory's entries by name; `truncated` if there are more than LISTING_LIMIT."""
+
+    entries: tuple[Entry, ...]
+    truncated: bool
+
+    def encode(self) -> bytes:
+        entries = [_plain(entry) for entry in self.entries]
+        return json.dumps({"entries": entries, "truncated": self.truncated}).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> Listing:
+        told = _decode(body)
+        return cls(tuple(Entry(**entry) for entry in told["entries"]), told["truncated"])
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _encode(value: Any) -> bytes:
+    return json.dumps(_plain(value)).encode()
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    told = json.loads(body)
+    if not isinstance(told, dict):
+        raise ValueError(f"not an object: {body[:80]!r}")
+    return told

@@ -1,0 +1,171 @@
+"""How much is in the overlay directories, and when something last changed there.
+
+GET /usage   ─► Survey.usage   ─► bounded walk, remembered for a while
+GET /changes ─► Survey.changes ─► bounded walk, ends early when the question is answered
+
+A tenant may keep millions of files, or directories a thousand deep, so a walk has a budget of
+entries, time and depth. One that ran out says so (`complete` is false) and its figure is a lower
+bound: what the caller makes of that is the caller's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from boilerhouse.agent.overlays import DIRECTORY, Overlays
+from boilerhouse.agent.protocol import Changes, Refused, Usage
+from boilerhouse.core.clock import Clock
+
+FRESH = 10.0  # seconds for which a measured usage is good enough
+_DEEPEST = 128  # one open descriptor per level
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one walk may cost."""
+
+    entries: int = 500_000
+    seconds: float = 5.0
+
+
+class Survey:
+    """Walks over the overlay directories, one at a time."""
+
+    def __init__(self, overlays: Overlays, clock: Clock, budget: Budget | None = None) -> None:
+        self._overlays = overlays
+        self._clock = clock
+        self._budget = budget or Budget()
+        self._walking = asyncio.Lock()
+        self._measured: tuple[float, Usage] | None = None
+
+    async def usage(self) -> Usage:
+        """Return the disk use; at most FRESH seconds old. Askers at once share one walk."""
+        async with self._walking:
+            if self._measured is None or self._age() > FRESH:
+                measured = await asyncio.to_thread(self._measure)
+                self._measured = (self._clock.monotonic(), measured)
+            found = self._measured[1]
+            return Usage(found.used, found.entries, found.complete, found.directories, self._age())
+
+    async def changes(self, directories: Sequence[str], since: int | None) -> Changes:
+        """Return the newest change at or below these directories.
+
+        With `since` (nanoseconds), any later change ends the walk: that one is returned.
+        """
+        async with self._walking:
+            return await asyncio.to_thread(
+                self._newest, directories or self._overlays.roots(), since
+            )
+
+    def _age(self) -> float:
+        assert self._measured is not None
+        return self._clock.monotonic() - self._measured[0]
+
+    def _measure(self) -> Usage:
+        walk = _Walk(self._clock, self._budget)
+        linked: set[tuple[int, int]] = set()  # a file with several names is there once
+        sizes: dict[str, int] = {}
+        for path in self._overlays.roots():
+            sizes[path] = 0
+            with self._overlays.directory(path) as directory:
+                for found in walk.below(directory):
+                    if found.st_nlink > 1 and found.st_mode & 0o170000 != 0o040000:
+                        if (found.st_dev, found.st_ino) in linked:
+                            continue
+                        linked.add((found.st_dev, found.st_ino))
+                    sizes[path] += found.st_blocks * 512
+        return Usage(sum(sizes.values()), walk.seen, walk.complete, sizes, 0.0)
+
+    def _newest(self, directories: Sequence[str], since: int | None) -> Changes:
+        walk = _Walk(self._clock, self._budget)
+        now = round(self._clock.now().timestamp() * 1e9) + 1_000_000_000
+        newest: int | None = None
+        unreadable: list[str] = []
+        for path in directories:
+            try:
+                with self._overlays.directory(path) as directory:
+                    for found in walk.below(directory):
+                        moment = _changed(found, now)
+                        if moment is not None and (newest is None or moment > newest):
+                            newest = moment
+                        if since is not None and newest is not None and newest > since:
+                            return Changes(newest, False, walk.seen, tuple(unreadable))
+            except Refused:
+                unreadable.append(path)
+        return Changes(newest, walk.complete and not unreadable, walk.seen, tuple(unreadable))
+
+
+def _changed(found: os.stat_result, now: int) -> int | None:
+    """When it last changed. ctime is the kernel's own: nobody can set it, neither back nor ahead.
+
+    Only where the clock itself was set back can it lie in the future; then mtime may still tell.
+    """
+    for moment in (found.st_ctime_ns, found.st_mtime_ns):
+        if moment <= now:
+            return moment
+    return None
+
+
+class _Walk:
+    """Looks at everything below some directories, within one budget for all of them."""
+
+    def __init__(self, clock: Clock, budget: Budget) -> None:
+        self._clock = clock
+        self._entries = budget.entries
+        self._deadline = clock.monotonic() + budget.seconds
+        self.seen = 0
+        self.complete = True
+
+    def below(self, directory: int) -> Iterator[os.stat_result]:
+        """Yield the directory itself, then everything under it, links never followed."""
+        yield os.fstat(directory)
+        # Open directories from the top to where we are, each with the names still to be entered.
+        path: list[tuple[int, list[str]]] = []
+        try:
+            path.append((os.dup(directory), []))
+            yield from self._level(path[-1])
+            while path:
+                here, names = path[-1]
+                if not names:
+                    path.pop()
+                    os.close(here)
+                elif (below := self._enter(here, names.pop(), len(path))) is not None:
+                    path.append((below, []))
+                    yield from self._level(path[-1])
+        finally:
+            for opened, _ in path:
+                os.close(opened)
+
+    def _level(self, level: tuple[int, list[str]]) -> Iterator[os.stat_result]:
+        directory, names = level
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                self.seen += 1
+                if self._spent():
+                    self.complete = False
+                    return
+                try:
+                    yield entry.stat(follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        names.append(entry.name)
+                except FileNotFoundError:
+                    continue  # it went while we looked
+
+    def _enter(self, parent: int, name: str, depth: int) -> int | None:
+        if self._spent() or depth >= _DEEPEST:
+            self.complete = False
+            return None
+        try:
+            return os.open(name, DIRECTORY, dir_fd=parent)
+        except OSError:
+            # Gone, or exchanged for a link, or not ours to read: only the first is harmless.
+            self.complete = False
+            return None
+
+    def _spent(self) -> bool:
+        return self.seen > self._entries or (
+            self.seen % 256 == 0 and self._clock.monotonic() > self._deadline
+        )

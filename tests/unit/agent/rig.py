@@ -1,0 +1,93 @@
+"""An agent on a directory of its own, asked through its socket as the helper asks it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.message import Body, Request
+from boilerhouse.agent.peer import Peer
+from boilerhouse.agent.processes import Process
+from boilerhouse.agent.protocol import TOKEN
+from boilerhouse.core.clock import Clock, SystemClock
+
+SECRET = "the-token-of-this-agent"
+
+
+@dataclass
+class Tenants:
+    """The tenant's processes, as a test wants them."""
+
+    found: list[Process] = field(default_factory=list)
+
+    def of_tenant(self) -> list[Process]:
+        return self.found
+
+
+@dataclass
+class Told:
+    """An answer, read to its end."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+@dataclass
+class Rig:
+    """`workspace` is the instance's /workspace; `port` is where the agent listens."""
+
+    agent: Agent
+    port: int
+    workspace: Path
+    identity: Path
+    tenants: Tenants
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *query: tuple[str, str],
+        body: bytes | Body = b"",
+        token: str = SECRET,
+    ) -> Told:
+        content = body if isinstance(body, Body) else Body(body)
+        answer = await Peer("127.0.0.1", self.port)(
+            Request(method, path, query, {TOKEN: token}, content)
+        )
+        try:
+            return Told(answer.status, await answer.body.read(1 << 24), dict(answer.headers))
+        finally:
+            await answer.body.close()
+
+    async def file(self, method: str, path: str, body: bytes | Body = b"") -> Told:
+        return await self.ask(method, "/files", ("path", path), body=body)
+
+
+@asynccontextmanager
+async def running(directory: Path, clock: Clock | None = None) -> AsyncIterator[Rig]:
+    identity, workspace, data = (directory / name for name in ("identity", "o0", "o1"))
+    for made in (identity, workspace, data):
+        made.mkdir()
+    tenants = Tenants()
+    overlays = {"/workspace": workspace, "/var/data": data}
+    agent = Agent(Config(identity, overlays, SECRET), tenants, clock or SystemClock())
+    listener = listening()
+    port: int = listener.getsockname()[1]
+    await agent.start(listener)
+    try:
+        yield Rig(agent, port, workspace, identity, tenants)
+    finally:
+        await agent.stop()
+
+
+def listening() -> socket.socket:
+    return socket.create_server(("127.0.0.1", 0))
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

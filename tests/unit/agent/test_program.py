@@ -1,0 +1,45 @@
+"""The agent as a program: small, and finding its directories by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from boilerhouse.agent import layout
+from boilerhouse.agent.__main__ import overlays
+from boilerhouse.instances import build
+
+MOUNTINFO = rb"""
+1 0 0:1 / / ro,relatime - overlay overlay rw
+2 1 0:2 / /run/boilerhouse rw - tmpfs tmpfs rw
+3 1 8:1 /pods/u/volumes/o0 /overlay/workspace rw,relatime - ext4 /dev/sda1 rw
+4 1 8:1 /pods/u/volumes/o1 /overlay/var/my\040data rw,relatime shared:1 - ext4 /dev/sda1 rw
+5 1 8:1 /x /overlaying rw - ext4 /dev/sda1 rw
+"""
+
+
+def test_overlays_are_found_by_their_mounts() -> None:
+    """What the Pod mounts under /overlay is what the instance has at the same path without it."""
+    assert overlays(MOUNTINFO.strip()) == {
+        "/workspace": Path("/overlay/workspace"),
+        "/var/my data": Path("/overlay/var/my data"),
+    }
+
+
+def test_the_pod_mounts_what_the_agent_expects() -> None:
+    """Whoever builds Pods and the agent agree on where things are."""
+    assert layout.IDENTITY_DIR == build.IDENTITY_DIR
+    assert str(Path(layout.TOKEN_FILE).parent) == build.AGENT_TOKEN_DIR
+
+
+def test_the_agent_imports_little() -> None:
+    """None of the big libraries is loaded: an agent runs beside every tenant."""
+    script = "import sys, boilerhouse.agent.__main__; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    tops = {name.partition(".")[0] for name in loaded}
+    assert not tops & {"msgspec", "structlog", "litestar", "httpx2", "typer", "rich", "yaml"}
+    ours = {name for name in loaded if name.startswith("boilerhouse.")}
+    assert {name.split(".")[1] for name in ours} <= {"agent", "core"}

@@ -1,0 +1,144 @@
+"""Disk use and newest change: right, cheap, and honest about what was not looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from boilerhouse.agent.overlays import Overlays
+from boilerhouse.agent.protocol import Changes, Usage
+from boilerhouse.agent.survey import FRESH, Budget, Survey
+from boilerhouse.core.clock import FakeClock, SystemClock
+from tests.unit.agent.rig import Rig, open_descriptors, running
+
+
+async def test_usage_is_what_du_says(rig: Rig) -> None:
+    """Blocks on disk count, holes do not, and a file with two names counts once."""
+    (rig.workspace / "a").write_bytes(os.urandom(1 << 20))
+    os.link(rig.workspace / "a", rig.workspace / "b")
+    with (rig.workspace / "sparse").open("wb") as file:
+        file.truncate(1 << 30)
+    (rig.workspace / "loop").symlink_to(rig.workspace)
+    usage = Usage.decode((await rig.ask("GET", "/usage")).body)
+    assert usage.complete
+    assert usage.directories.keys() == {"/workspace", "/var/data"}
+    assert 1 << 20 <= usage.directories["/workspace"] < 2 << 20
+    assert usage.used == sum(usage.directories.values())
+
+
+async def test_usage_is_remembered(tmp_path: Path) -> None:
+    """Asked again soon, the agent does not walk again; later it does, and says how old it is."""
+    clock = FakeClock()
+    async with running(tmp_path, clock) as rig:
+        await rig.ask("GET", "/usage")
+        (rig.workspace / "a").write_bytes(os.urandom(1 << 16))
+        clock.advance(FRESH - 1)
+        usage = Usage.decode((await rig.ask("GET", "/usage")).body)
+        assert (usage.entries, usage.age) == (0, FRESH - 1)
+        clock.advance(2)
+        usage = Usage.decode((await rig.ask("GET", "/usage")).body)
+        assert (usage.entries, usage.age) == (1, 0)
+
+
+async def test_the_newest_change(rig: Rig) -> None:
+    """Any change below counts, deletion too, since it changes the directory."""
+    (rig.workspace / "d").mkdir()
+    (rig.workspace / "d/f").touch()
+    for change in (
+        lambda: (rig.workspace / "d/f").write_text("x"),
+        lambda: (rig.workspace / "d/f").chmod(0o600),
+        lambda: (rig.workspace / "d/f").unlink(),
+    ):
+        before = time.time_ns() - 20_000_000  # file times come from a coarser clock
+        change()
+        changes = Changes.decode((await rig.ask("GET", "/changes", ("dir", "/workspace"))).body)
+        assert changes.complete
+        assert changes.newest is not None
+        assert changes.newest >= before
+
+
+async def test_times_that_lie(rig: Rig) -> None:
+    """A file dated into the future or the past changed when it was dated so, not at that date."""
+    past, future = rig.workspace / "past", rig.workspace / "future"
+    for file, date in ((past, 1_000_000_000), (future, 4_000_000_000)):
+        file.touch()
+        os.utime(file, (date, date))
+    changes = Changes.decode((await rig.ask("GET", "/changes")).body)
+    assert changes.newest is not None
+    assert abs(changes.newest - time.time_ns()) < 10_000_000_000
+
+
+async def test_a_clock_set_back(tmp_path: Path) -> None:
+    """Times that lie ahead of the clock are not believed: nothing is 'newest' for ever."""
+    (tmp_path / "f").touch()
+    survey = Survey(Overlays({"/w": tmp_path}), FakeClock())  # stands before the file was made
+    changes = await survey.changes([], None)
+    assert (changes.newest, changes.complete) == (None, True)
+
+
+async def test_since_ends_the_walk(tmp_path: Path) -> None:
+    """Asked only whether something changed since then, the agent stops at the first that did."""
+    for number in range(100):
+        (tmp_path / str(number)).touch()
+    survey = Survey(Overlays({"/w": tmp_path}), SystemClock())
+    some = await survey.changes(["/w"], 0)
+    assert some.newest is not None
+    assert some.entries <= 1
+    none = await survey.changes(["/w"], time.time_ns())
+    assert (none.complete, none.entries) == (True, 100)
+    assert none.newest is not None
+    assert none.newest <= time.time_ns()
+
+
+async def test_what_cannot_be_looked_at_is_named(rig: Rig) -> None:
+    """A directory that is missing, a link or outside is named, and the answer is not complete."""
+    (rig.workspace / "link").symlink_to("/etc")
+    asked = ("/workspace", "/workspace/none", "/workspace/link", "/etc")
+    told = await rig.ask("GET", "/changes", *(("dir", path) for path in asked))
+    changes = Changes.decode(told.body)
+    assert not changes.complete
+    assert changes.unreadable == asked[1:]
+    assert changes.newest is not None
+
+
+async def test_a_bad_since(rig: Rig) -> None:
+    """Only a number of nanoseconds is a moment."""
+    for since in ("", "x", "-1", "1e9", "²", "9" * 30):
+        assert (await rig.ask("GET", "/changes", ("since", since))).status == 400
+
+
+async def test_walks_have_a_budget(tmp_path: Path) -> None:
+    """Too many entries, too much time or too deep: the walk ends and says so."""
+    for number in range(50):
+        (tmp_path / str(number)).touch()
+    overlays = Overlays({"/w": tmp_path})
+    few = Survey(overlays, SystemClock(), Budget(entries=10))
+    usage = await few.usage()
+    assert (usage.complete, usage.entries) == (False, 11)
+    assert not (await few.changes([], None)).complete
+    descriptors = open_descriptors()
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):  # deeper than any path can be written
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    deep = await Survey(overlays, SystemClock()).usage()
+    assert not deep.complete
+    assert 50 < deep.entries < 300
+    assert open_descriptors() == descriptors
+    # Too deep for pytest's own removal.
+    await asyncio.to_thread(subprocess.run, ["rm", "-rf", tmp_path / "d"], check=True)
+
+
+async def test_many_askers_share_one_walk(tmp_path: Path) -> None:
+    """A hundred questions at once cost one walk."""
+    survey = Survey(Overlays({"/w": tmp_path}), FakeClock())
+    answers = await asyncio.gather(*(survey.usage() for _ in range(100)))
+    (tmp_path / "new").touch()
+    assert {answer.entries for answer in answers} == {0}
+    assert (await survey.usage()).entries == 0
