@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,7 +205,7 @@ def _write(path: Path, value: object) -> None:
 
 
 def _remove(directory: Path) -> None:
-    for _ in range(100):
+    for _ in range(200):
         try:
             directory.rmdir()
             return
@@ -213,4 +214,4 @@ def _remove(directory: Path) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-            os.sched_yield()
+        time.sleep(0.005)

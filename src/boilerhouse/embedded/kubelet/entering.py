@@ -45,7 +45,7 @@ def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report:
     """Start a program in the container whose pid 1 is named; report its pid. Returns never.
 
     `stdio` are its three descriptors or, for a terminal, one socket on which to hand it out.
-    `report` gets 8 bytes, the pid; if the program then cannot be run, 8 more, the error number.
+    `report` gets `p` and the pid in 8 bytes; if the program cannot be run, also `e` and why.
     """
     init = request["init"]
     join(request["cgroups"])
@@ -70,7 +70,7 @@ def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report:
         stdio = _terminal(stdio[0])
     child = os.fork()
     if child:
-        os.write(report, child.to_bytes(8, "little"))
+        os.write(report, b"p" + child.to_bytes(8, "little"))
         os._exit(0)
     _run(request, stdio, report)
 
@@ -98,7 +98,7 @@ def _run(request: dict[str, Any], stdio: Sequence[int], report: int) -> None:
         os.chdir(request["cwd"])
         _execute(request["argv"], request["env"])
     except OSError as error:
-        os.write(report, (error.errno or errno.EIO).to_bytes(8, "little"))
+        os.write(report, b"e" + (error.errno or errno.EIO).to_bytes(8, "little"))
     finally:
         os._exit(127)
 

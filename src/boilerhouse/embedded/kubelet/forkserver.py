@@ -85,10 +85,12 @@ class _Server:
             )
         self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
         self._selector = selectors.DefaultSelector()
-        # Children the kubelet was told of, and exits that came before it could be told.
+        # Children the kubelet was told of; those that only lead to one; and how many of these
+        # have not reported yet: only then can an unknown exit be that of a child to be told of.
         self._told: set[int] = set()
-        self._early: dict[int, int] = {}
         self._steps: set[int] = set()
+        self._expected = 0
+        self._early: dict[int, int] = {}
 
     def run(self) -> None:
         woken, wake = socket.socketpair()
@@ -177,9 +179,10 @@ class _Server:
                 entering.enter(request, self._filter, fds, write)
             except OSError as error:
                 text = f"{error.strerror or error} {error.filename or ''}".strip()
-                os.write(write, bytes(8) + text.encode())
+                os.write(write, b"x" + text.encode())
 
         self._steps.add(self._fork(start))
+        self._expected += 1
         os.close(write)
         gathered = bytearray()
 
@@ -189,17 +192,22 @@ class _Server:
             if not data:
                 self._selector.unregister(report)
                 os.close(report)
+                self._expected -= 1
                 self._entered(request["id"], bytes(gathered))
+                if not self._expected:
+                    self._early.clear()
 
         self._selector.register(report, selectors.EVENT_READ, gather)
 
     def _entered(self, number: int, report: bytes) -> None:
-        pid = int.from_bytes(report[:8], "little")
+        # In any order: the child may fail before its parent has told its number.
+        told = {report[at : at + 1]: report[at + 1 : at + 9] for at in (0, 9) if report[at:]}
+        pid = int.from_bytes(told.get(b"p", b""), "little")
         if not pid:
-            text = report[8:].decode(errors="replace") or "the container could not be entered"
+            text = report[1:].decode(errors="replace") or "the container could not be entered"
             send(self._channel, {"id": number, "error": text, "errno": 0}, [])
             return
-        self._started(number, pid, int.from_bytes(report[8:16], "little"))
+        self._started(number, pid, int.from_bytes(told.get(b"e", b""), "little"))
 
     def _started(self, number: int, pid: int, failure: int) -> None:
         """Tell of a process, with a descriptor of it: its number may be another's by tomorrow."""
@@ -240,7 +248,7 @@ class _Server:
                 self._steps.discard(pid)
             elif pid in self._told:
                 self._tell(pid, status)
-            else:
+            elif self._expected:
                 self._early[pid] = status
 
     def _tell(self, pid: int, status: int) -> None:

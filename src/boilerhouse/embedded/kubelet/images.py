@@ -156,7 +156,7 @@ class ImageStore:
             key: size for entry in self._index.values() for key, size in entry["layers"].items()
         }
         budget = Budget()
-        sizes = {}
+        sizes: dict[str, int] = {}
         for (member, digest), layer in zip(found.layers, config.layers, strict=True):
             # Images repeat layers (empty ones above all), overlayfs takes each once: the topmost
             # place is the one that counts.

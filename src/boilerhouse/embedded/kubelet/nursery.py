@@ -121,13 +121,14 @@ class Nursery:
             if self.died.done():
                 raise SandboxError("the fork server has died")
             self._number += 1
+            number = self._number
             reply: asyncio.Future[_Reply] = self._loop.create_future()
-            self._replies[self._number] = reply
+            self._replies[number] = reply
             try:
-                await self._send({**message, "id": self._number}, list(fds))
+                await self._send({**message, "id": number}, list(fds))
                 received, given = await reply
             finally:
-                self._replies.pop(self._number, None)
+                self._replies.pop(number, None)
         if "error" in received:
             raise SandboxError(received["error"])
         return received, given

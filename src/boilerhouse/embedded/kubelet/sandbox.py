@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -128,6 +129,7 @@ class PodSandbox:
         self._uplink = uplink
         self._forwarder = Forwarder(network)
         self._containers: set[Container] = set()
+        self._numbers = itertools.count()
         self._closed = False
 
     @property
@@ -159,7 +161,7 @@ class PodSandbox:
             raise SandboxError(f"container {spec.name} has no command")
         group = await asyncio.to_thread(
             self._parent.groups.create,
-            f"{spec.pod_uid}.{spec.name}.{spec.attempt}",
+            f"{self._pod_uid}.{spec.name}.{next(self._numbers)}",
             spec.memory_bytes,
             spec.cpu,
         )

@@ -1,0 +1,340 @@
+"""A container's life: how it starts, ends, is signalled, entered, frozen, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.embedded.kubelet.container import Exit, Mount, SandboxError
+from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from tests.security.containers import Heard, execute, run, sandboxes, shell
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Bubblewrapped]:
+    async with sandboxes(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def pod(opened: Bubblewrapped) -> PodSandbox:
+    return await opened.create("pod")
+
+
+async def until(heard: Heard, text: bytes) -> None:
+    async with asyncio.timeout(20):
+        while text not in heard.stdout:  # noqa: ASYNC110  written by another thread
+            await asyncio.sleep(0.005)
+
+
+async def test_output_and_exit_code_are_kept_apart(pod: PodSandbox) -> None:
+    """Both streams arrive whole, with the code the program ended with."""
+    ended = await run(pod, shell("echo out; echo err >&2; exit 7"))
+    assert ended == (Exit(7), b"out\n", b"err\n")
+
+
+async def test_a_program_killed_by_a_signal_says_so(pod: PodSandbox) -> None:
+    """The code is 128 + the signal, as shells count."""
+    exited, _, _ = await run(pod, shell("kill -SEGV $$"))
+    assert exited == Exit(139, signal.SIGSEGV)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("no-such-program",), 127, "no-such-program: not found"),
+        (("/no/such/program",), 127, "/no/such/program: not found"),
+        (("/etc/passwd",), 126, "/etc/passwd: Permission denied"),
+        (("/usr",), 126, "/usr: Permission denied"),
+        (("",), 127, ": not found"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_ends_as_in_a_shell(
+    pod: PodSandbox, argv: tuple[str, ...], code: int, said: str
+) -> None:
+    """Missing is 127, not executable 126, and the reason is in the log; the same by exec."""
+    exited, _, err = await run(pod, replace(shell(""), argv=argv))
+    assert exited == Exit(code, start_error=said)
+    assert err.decode() == said + "\n"
+    idle = await pod.start(shell("exec sleep 1000"), Heard())
+    assert await execute(idle, *argv) == (code, b"", said.encode() + b"\n")
+
+
+async def test_only_the_given_environment_is_there(pod: PodSandbox) -> None:
+    """Nothing of Boilerhouse's own environment; PATH and HOME where the spec has none."""
+    _, out, _ = await run(pod, replace(shell(""), argv=("env",), env={"GREETING": "hi there"}))
+    names = {line.partition(b"=")[0] for line in out.splitlines()}
+    assert names == {b"GREETING", b"PATH", b"HOME"}
+    assert b"GREETING=hi there" in out
+
+
+async def test_what_a_container_leaves_behind_dies_with_it(pod: PodSandbox) -> None:
+    """Background processes, even in sessions of their own, end with the container's process."""
+    heard = Heard()
+    container = await pod.start(shell("setsid sleep 1000 & sleep 1000 & echo up; exec cat"), heard)
+    # `cat` reads /dev/null and ends at once; the sleepers hold the output open until killed.
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(0)
+    assert container.processes() == []
+
+
+async def test_sigterm_reaches_the_program_and_sigkill_everything(pod: PodSandbox) -> None:
+    """A handler runs; without one, and by SIGKILL, the container ends."""
+    heard = Heard()
+    script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"
+    container = await pod.start(shell(script), heard)
+    await until(heard, b"up")
+    container.signal(signal.SIGTERM)
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(3)
+    assert heard.stdout == b"up\nbye\n"
+    plain = await pod.start(shell("exec sleep 1000"), Heard())
+    plain.signal(signal.SIGTERM)
+    assert await asyncio.wait_for(plain.wait(), 20) == Exit(143, signal.SIGTERM)
+    stubborn = await pod.start(shell("trap '' TERM; sleep 1000"), Heard())
+    stubborn.signal(signal.SIGKILL)
+    assert await asyncio.wait_for(stubborn.wait(), 20) == Exit(137, signal.SIGKILL)
+
+
+async def test_exec_sees_the_container_and_its_volumes(pod: PodSandbox, tmp_path: Path) -> None:
+    """A program run by exec is in the same place, under the same uid, as the container's own."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    pod.own(volume)
+    spec = replace(
+        shell("echo made > /work/file; exec sleep 1000"),
+        mounts=(Mount(volume, "/work"),),
+        workdir="/work",
+        env={"NAME": "value"},
+    )
+    container = await pod.start(spec, Heard())
+    script = "until test -s file; do sleep 0.01; done; pwd; cat file; id -u; echo $NAME$MORE"
+    ended = await execute(container, "sh", "-c", script, env={"MORE": "+"})
+    assert ended == (0, b"/work\nmade\n1000\nvalue+\n", b"")
+    assert (volume / "file").stat().st_uid == pod.host_uid
+
+
+async def test_exec_streams_both_ways_and_ends_input_on_its_own(pod: PodSandbox) -> None:
+    """Input can be ended while output goes on; a megabyte passes both pipes unharmed."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    program = await container.exec(["sh", "-c", "cat; echo end"], stdin=True)
+    sent = os.urandom(1_000_003)
+
+    async def feed() -> None:
+        await program.write(sent)
+        program.close_stdin()
+
+    feeding = asyncio.create_task(feed())
+    got = bytearray()
+    while data := await program.read("stdout"):
+        got += data
+    await feeding
+    assert got == sent + b"end\n"
+    assert await program.wait() == 0
+    await program.close()
+
+
+async def test_a_terminal_has_a_name_a_size_and_job_control(pod: PodSandbox) -> None:
+    """With a TTY the program has a terminal of its container, resizable, with working Ctrl-C."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    program = await container.exec(["sh", "-c", "read go; tty; stty size; cat"], tty=True)
+    program.resize(101, 31)
+    await program.write(b"go\n")
+    seen = b""
+    while b"31 101" not in seen:
+        seen += await asyncio.wait_for(program.read("stdout"), 20)
+    assert b"/dev/pts/0" in seen
+    await program.write(b"\x03")
+    assert await asyncio.wait_for(program.wait(), 20) == 130
+    await program.close()
+
+
+async def test_closing_an_exec_kills_its_program(pod: PodSandbox) -> None:
+    """A client that goes away takes its program, and what that started, along."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    program = await container.exec(["sh", "-c", "sleep 1001 & sleep 1002"])
+    async with asyncio.timeout(20):
+        while len(container.processes()) < 4:  # noqa: ASYNC110  other processes' doing
+            await asyncio.sleep(0.01)
+    await program.close()
+    async with asyncio.timeout(20):
+        while len(container.processes()) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_exec_in_an_ended_container_is_refused(pod: PodSandbox) -> None:
+    """The refusal says that the container does not run."""
+    container = await pod.start(shell("exit 0"), Heard())
+    await container.wait()
+    with pytest.raises(SandboxError, match="not running"):
+        await container.exec(["true"])
+
+
+async def test_a_container_with_a_terminal_or_input(pod: PodSandbox) -> None:
+    """`tty` and `stdin` of a Pod's container work as for exec."""
+    heard = Heard()
+    container = await pod.start(shell("read line; echo got $line", stdin=True), heard)
+    await container.write(b"hello\n")
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(0)
+    assert heard.stdout == b"got hello\n"
+    heard = Heard()
+    container = await pod.start(shell("test -t 0 && test -t 1 && echo yes", tty=True), heard)
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(0)
+    assert heard.stdout == b"yes\r\n"
+
+
+async def test_a_frozen_container_stands_still_even_if_it_forks(pod: PodSandbox) -> None:
+    """After freeze nothing is written any more; after thaw it goes on."""
+    heard = Heard()
+    script = "while :; do (echo tick); sleep 0.005; done"
+    container = await pod.start(shell(script), heard)
+    await until(heard, b"tick")
+    await container.freeze()
+    await asyncio.sleep(0.1)  # what was printed before passes the pump
+    before = len(heard.stdout)
+    await asyncio.sleep(0.3)
+    assert len(heard.stdout) == before
+    container.thaw()
+    async with asyncio.timeout(20):
+        while len(heard.stdout) <= before:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_fork_bomb_stays_in_its_container(pod: PodSandbox, opened: Bubblewrapped) -> None:
+    """Forking without end hits the container's limit; others start and the bomb can be killed."""
+    heard = Heard()
+    bomb = "b() { b & b; }; b 2>/dev/null & exec sleep 1000"
+    container = await pod.start(shell(bomb), heard)
+    await asyncio.sleep(0.5)
+    assert len(container.processes()) <= 4200
+    other = await opened.create("other")
+    exited, _, _ = await asyncio.wait_for(run(other, replace(shell(":"), pod_uid="other")), 60)
+    assert exited == Exit(0)
+    container.signal(signal.SIGKILL)
+    assert await asyncio.wait_for(container.wait(), 60) == Exit(137, signal.SIGKILL)
+    assert container.processes() == []
+
+
+async def test_a_link_in_place_of_a_volume_is_refused(pod: PodSandbox, tmp_path: Path) -> None:
+    """A volume's directory that has become a link does not bind what the link names."""
+    (tmp_path / "volume").symlink_to("/etc")
+    spec = shell("ls /work", mounts=(Mount(tmp_path / "volume", "/work"),))
+    with pytest.raises(SandboxError, match="symbolic link"):
+        await pod.start(spec, Heard())
+
+
+async def test_links_in_a_volume_lead_nowhere_outside(pod: PodSandbox, tmp_path: Path) -> None:
+    """A link that a tenant makes in its volume resolves inside its own container only."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    pod.own(volume)
+    secret = tmp_path / "secret"
+    secret.write_text("machine's")
+    script = f"ln -s {secret} /work/a; ln -s ../secret /work/b; cat /work/a /work/b"
+    exited, out, _ = await run(pod, shell(script, mounts=(Mount(volume, "/work"),)))
+    assert exited.code == 1
+    assert out == b""
+
+
+@pytest.mark.parametrize("target", ["/", "work", "/a/../b", ""])
+async def test_a_volume_at_an_impossible_place_is_refused(
+    pod: PodSandbox, tmp_path: Path, target: str
+) -> None:
+    """Targets must be absolute paths below the root, without detours."""
+    with pytest.raises(SandboxError, match="cannot be mounted"):
+        await pod.start(shell(":", mounts=(Mount(tmp_path, target),)), Heard())
+
+
+async def test_a_read_only_volume_cannot_be_written(pod: PodSandbox, tmp_path: Path) -> None:
+    """`read_only` holds against the owner of the files, too."""
+    pod.own(tmp_path)
+    spec = shell("touch /work/x", mounts=(Mount(tmp_path, "/work", read_only=True),))
+    exited, _, err = await run(pod, spec)
+    assert exited.code == 1
+    assert b"Read-only" in err
+
+
+async def test_two_pods_are_two_users_when_run_by_root(opened: Bubblewrapped) -> None:
+    """As root each Pod has a uid of its own, that of no account; else there is only the user's."""
+    one, two = await opened.create("one"), await opened.create("two")
+    if os.geteuid() == 0:
+        assert len({one.host_uid, two.host_uid, 0, 1000, 65534}) == 5
+    else:
+        assert one.host_uid == two.host_uid == os.geteuid()
+    assert one.address != two.address
+
+
+async def test_a_pod_keeps_its_identity_over_restarts(tmp_path: Path) -> None:
+    """Address and uid come back with the Pod, until it is forgotten."""
+    async with sandboxes(tmp_path / "data") as first:
+        pod = await first.create("pod")
+        before = (pod.address, pod.host_uid)
+        await first.create("other")
+    async with sandboxes(tmp_path / "data") as second:
+        pod = await second.create("pod")
+        assert (pod.address, pod.host_uid) == before
+        await pod.close()
+        second.forget("pod")
+        again = await second.create("pod")
+        assert again.address != before[0]
+
+
+_DOOMED = """
+import asyncio, sys
+from pathlib import Path
+from tests.security.containers import Heard, sandboxes, shell
+
+async def main():
+    async with sandboxes(Path(sys.argv[1])) as opened:
+        pod = await opened.create("pod")
+        container = await pod.start(shell("setsid sleep 1000 & exec sleep 1000"), Heard())
+        program = await container.exec(["sleep", "1000"])
+        while len(container.processes()) < 3:
+            await asyncio.sleep(0.01)
+        print(opened.nursery.pid, *container.processes(), flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("victim", ["kubelet", "fork server"])
+def test_nothing_outlives_a_kubelet_that_was_killed(tmp_path: Path, victim: str) -> None:
+    """SIGKILL of our process, or of the fork server, ends every tenant's process at once."""
+    command = [sys.executable, "-c", _DOOMED, str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as kubelet:
+        assert kubelet.stdout is not None
+        pids = [int(word) for word in kubelet.stdout.readline().split()]
+        assert len(pids) == 4
+        watched = [os.pidfd_open(pid) for pid in pids]
+        os.kill(kubelet.pid if victim == "kubelet" else pids[0], signal.SIGKILL)
+        for pidfd in watched:
+            assert _ended(pidfd)
+        kubelet.kill()
+
+
+def _ended(pidfd: int) -> bool:
+    import select
+
+    try:
+        readable, _, _ = select.select([pidfd], [], [], 20)
+        return bool(readable)
+    finally:
+        os.close(pidfd)
+
+
+async def test_the_death_of_the_fork_server_is_noticed(opened: Bubblewrapped) -> None:
+    """Whoever waits is told, and further requests fail with a reason."""
+    pod = await opened.create("pod")
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    os.kill(opened.nursery.pid, signal.SIGKILL)
+    await asyncio.wait_for(opened.died, 20)
+    assert (await asyncio.wait_for(container.wait(), 20)).code == 137
+    with pytest.raises(SandboxError, match="died"):
+        await opened.create("next")
