@@ -1,6 +1,6 @@
 """The embedded world put together: a data directory becomes a Kubernetes API that is served.
 
-DIR/lock, kube.db ─► Store ─► ApiServer ─┬─► InProcess (our own clients)
+DIR/lock, kube.db ─► Store ─► ApiServer ─┬─► InProcess (our own clients) ◄─ Kubelet ─► DIR/pods
                                          ├─► DIR/kube.sock
 DIR/pki ─────────────────────────────────┴─► https://127.0.0.1:6443 ─► DIR/kubeconfig
 
@@ -20,10 +20,13 @@ from boilerhouse import catalogue
 from boilerhouse.core.clock import Clock, SystemClock
 from boilerhouse.embedded.http import kubeconfig, pki, serving
 from boilerhouse.embedded.inprocess import InProcess
+from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
+from boilerhouse.embedded.kubelet.nodeobject import NODE
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.durable import private_directory
 from boilerhouse.embedded.storage.store import Store
+from boilerhouse.kube.client import Client
 
 
 class World:
@@ -38,6 +41,7 @@ class World:
         self.kubeconfig = directory / "kubeconfig"
         self.server = server
         self.transport = InProcess(server)
+        self.kubelet: Kubelet | None = None
         self._resources = resources
 
     @classmethod
@@ -48,8 +52,12 @@ class World:
         host: str = "127.0.0.1",
         port: int | None = None,
         clock: Clock | None = None,
+        kubelet: Settings | bool = False,
     ) -> World:
-        """Open the data directory and serve it; what was opened is closed again on failure."""
+        """Open the data directory and serve it; what was opened is closed again on failure.
+
+        With a kubelet, Pods run; `SandboxError` says why they cannot here.
+        """
         clock = clock or SystemClock()
         private_directory(directory)
         async with AsyncExitStack() as resources:
@@ -59,6 +67,13 @@ class World:
             await server.start()
             resources.push_async_callback(server.stop)
             await provision(InProcess(server), catalogue.crds())
+            running = None
+            if kubelet:
+                settings = kubelet if isinstance(kubelet, Settings) else Settings()
+                client = Client(InProcess(server))
+                running = await Kubelet.open(client, clock, directory, settings)
+                resources.push_async_callback(running.close)
+                server.nodes[NODE] = running.answers
 
             hosts = tuple(dict.fromkeys((*pki.LOOPBACK, host)))
             made = await asyncio.to_thread(pki.ensure, directory / "pki", clock, hosts)
@@ -73,7 +88,9 @@ class World:
 
             address = _address(host, tcp.getsockname()[1])
             kubeconfig.write(directory / "kubeconfig", address, made.ca, made.token)
-            return cls(directory, address, server, resources.pop_all())
+            world = cls(directory, address, server, resources.pop_all())
+            world.kubelet = running
+            return world
         raise AssertionError("the block returns or raises")
 
     async def close(self) -> None:

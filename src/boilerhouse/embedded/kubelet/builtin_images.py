@@ -1,0 +1,146 @@
+"""Containers of the product's own image: tasks of this process instead of sandboxes.
+
+    image `boilerhouse`, args [agent, …] ─► Builtins["agent"](Inside) ─► Builtin: start, wait, stop
+
+The agent and the snapshot helper are ours, need what only the kubelet can do (find and freeze a
+tenant's processes), and start in no time this way. To everybody else they are containers: with a
+status, logs, probes, and a port at the Pod's address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
+from boilerhouse.kube.kinds import ObjectMeta
+
+log = structlog.get_logger(__name__)
+
+
+class Listeners:
+    """Ports of built-in containers: at the Pod's address on the machine, not in its network.
+
+    The tenant cannot reach them, nor take them away.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.ports: dict[int, int] = {}  # asked for ─► where it listens
+
+    def listen(self, port: int) -> socket.socket:
+        """Listen on a port of the Pod, another if it is taken; who asks owns the socket."""
+        for number in (self.ports.get(port, port), 0):
+            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                made.bind((self.address, number))
+                made.listen(128)
+            except OSError as error:
+                made.close()
+                if number == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+            else:
+                self.ports[port] = made.getsockname()[1]
+                return made
+        raise AssertionError("unreachable")
+
+    async def connect(self, port: int) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            where = (self.address, self.ports.get(port, port))
+            await asyncio.get_running_loop().sock_connect(made, where)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a built-in container has: as much as a sandboxed one would, and its neighbours."""
+
+    pod: ObjectMeta
+    container: str
+    args: tuple[str, ...]  # without the first, which chose it
+    env: Mapping[str, str]
+    mounts: Mapping[str, Path]  # where a volume would be mounted ─► where it is
+    listen: Callable[[int], socket.socket]
+    # The sandboxed containers of the Pod that run now, by name: find, freeze, thaw, kill.
+    neighbours: Callable[[], Mapping[str, Running]]
+    log: LogSink
+    clock: Clock
+
+
+class Builtin(Protocol):
+    """A task that is a container."""
+
+    async def start(self) -> None:
+        """Begin; an exception is a container that could not be started."""
+        ...
+
+    async def wait(self) -> int:
+        """Return the exit code once it has ended, by itself or by `stop`."""
+        ...
+
+    async def stop(self) -> None:
+        """End in good order. May be cut off."""
+        ...
+
+
+Factory = Callable[[Inside], Builtin]
+Builtins = Mapping[str, Factory]
+
+
+class BuiltinContainer:
+    """A started built-in container, to the container's loop."""
+
+    def __init__(self, builtin: Builtin, inside: Inside) -> None:
+        self._builtin = builtin
+        self._inside = inside
+        self._stopping: asyncio.Task[None] | None = None
+        self.started_at: datetime = inside.clock.now()
+        self._task = asyncio.create_task(self._run(), name=f"builtin {inside.container}")
+
+    async def _run(self) -> Exit:
+        try:
+            return Exit(await self._builtin.wait())
+        except asyncio.CancelledError:
+            return Exit(128 + signal.SIGKILL, signal.SIGKILL)
+        except Exception as error:
+            log.exception("builtin.failed", pod=self._inside.pod.name, name=self._inside.container)
+            self._inside.log.write("stderr", f"{type(error).__name__}: {error}\n".encode())
+            return Exit(1)
+        finally:
+            if self._stopping is not None:
+                self._stopping.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._stopping
+            self._inside.log.close()
+
+    async def wait(self) -> Exit:
+        return await asyncio.shield(self._task)
+
+    def signal(self, number: int) -> None:
+        """SIGKILL cuts it off; any other signal asks it to stop."""
+        if number == signal.SIGKILL:
+            self._task.cancel()
+        elif self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(), name="builtin stop")
+
+    async def _stop(self) -> None:
+        try:
+            await self._builtin.stop()
+        except Exception:
+            log.exception("builtin.stop_failed", name=self._inside.container)

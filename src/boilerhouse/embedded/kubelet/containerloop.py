@@ -1,0 +1,245 @@
+"""One container of a Pod through all its lives: started, asked, ended, started again.
+
+    Launcher.start ─► probes ─► exit ─► restart policy, back-off ─┐
+         ▲                                                        │
+         └────────────────────────────────────────────────────────┘
+
+The loop writes its `ContainerFacts` and says that they changed; it knows nothing of the API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.backoff import Backoff
+from boilerhouse.embedded.kubelet.checks import checking
+from boilerhouse.embedded.kubelet.container import Exit
+from boilerhouse.embedded.kubelet.containerspec import Refused
+from boilerhouse.embedded.kubelet.launch import Launched
+from boilerhouse.embedded.kubelet.probes import Probe, Timing
+from boilerhouse.embedded.kubelet.status import ContainerFacts, Running, Terminated, Waiting
+
+Body = Mapping[str, Any]
+_IMAGE_FAILURES = ("ErrImagePull", "ErrImageNeverPull")
+
+
+class Changed(Protocol):
+    """Told after each change of facts; `urgent` ones are waited for by somebody."""
+
+    def __call__(self, *, urgent: bool = False) -> None: ...
+
+
+class Said(Protocol):
+    """Told what people should know, for Events."""
+
+    def __call__(self, kind: str, reason: str, message: str) -> None: ...
+
+
+class ContainerLoop:
+    """`run` it once; `stop` or `kill` it at any time."""
+
+    def __init__(
+        self,
+        container: Body,
+        facts: ContainerFacts,
+        *,
+        restart: str,
+        grace: float,
+        start: Callable[[Body, int], Any],
+        clock: Clock,
+        changed: Changed,
+        said: Said,
+        attempt: int = 0,
+    ) -> None:
+        self.container = container
+        self.facts = facts
+        self.launched: Launched | None = None
+        self.started = asyncio.Event()  # its startup probe has succeeded: the next may start
+        self._restart = restart  # Always, OnFailure or Never
+        self._grace = grace
+        self._start = start
+        self._clock = clock
+        self._changed = changed
+        self._said = said
+        self._attempt = attempt
+        self._backoff = Backoff()
+        self._patience = Backoff()
+        self._stopping = asyncio.Event()
+        facts.restart_count = attempt
+
+    async def run(self) -> None:
+        """Keep the container running until it need not be any more, or until it is stopped."""
+        while not self._stopping.is_set():
+            launched = await self._launch()
+            if launched is None:
+                continue
+            exited = await self._live(launched)
+            self._end(launched, exited)
+            if self._stopping.is_set() or not self._again(exited):
+                break
+            await self._back_off(launched)
+            self._attempt += 1
+            self.facts.restart_count = self._attempt
+        self.facts.finished = True
+        self._changed(urgent=True)
+
+    def stop(self) -> None:
+        """End it in good order, and do not start it again."""
+        self._stopping.set()
+        if self.launched is not None:
+            self.launched.process.signal(self.launched.stop_signal)
+
+    def kill(self) -> None:
+        """End it at once, and do not start it again."""
+        self._stopping.set()
+        if self.launched is not None:
+            self.launched.process.signal(signal.SIGKILL)
+
+    async def _launch(self) -> Launched | None:
+        """Start it, or wait a while and return None."""
+        try:
+            launched: Launched = await self._start(self.container, self._attempt)
+        except Refused as refused:
+            await self._refused(refused)
+            return None
+        self._patience = Backoff()
+        facts = self.facts
+        facts.state = Running(launched.process.started_at)
+        facts.image_id, facts.container_id = launched.image_id, launched.container_id
+        self.launched = launched
+        if self._stopping.is_set():  # asked to while it was being started
+            self.stop()
+        self._changed()
+        return launched
+
+    async def _refused(self, refused: Refused) -> None:
+        delay = self._patience.again()
+        self._wait_state(refused.reason, str(refused))
+        self._said("Warning", "Failed", str(refused))
+        if refused.reason in _IMAGE_FAILURES:
+            # First why, then that it is waited for, as a real kubelet shows it in turns.
+            await self._pause(min(1.0, delay))
+            if refused.reason == "ErrImagePull" and not self._stopping.is_set():
+                image = self.container.get("image", "")
+                words = f'Back-off pulling image "{image}": ErrImagePull: {refused}'
+                self._wait_state("ImagePullBackOff", words)
+            delay = max(0.0, delay - 1.0)
+        await self._pause(delay)
+
+    def _wait_state(self, reason: str, message: str) -> None:
+        self.facts.state = Waiting(reason, message)
+        self._changed(urgent=True)
+
+    async def _live(self, launched: Launched) -> Exit:
+        async with self._probing(launched):
+            return await launched.process.wait()
+
+    @asynccontextmanager
+    async def _probing(self, launched: Launched) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._probe(launched), name=f"probes {self.facts.name}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _probe(self, launched: Launched) -> None:
+        startup = self._made("startupProbe", launched)
+        if startup is not None and not await startup.succeeds():
+            await self._unhealthy("Startup", startup.why, launched)
+            return
+        self.facts.started = True
+        self.started.set()
+        readiness, liveness = (
+            self._made(name, launched) for name in ("readinessProbe", "livenessProbe")
+        )
+        self.facts.ready = readiness is None
+        self._changed(urgent=True)
+        following = None
+        if readiness is not None:
+            following = asyncio.create_task(readiness.follow(self._set_ready))
+        try:
+            if liveness is not None:
+                await liveness.fails()
+                await self._unhealthy("Liveness", liveness.why, launched)
+            elif following is not None:
+                await following
+        finally:
+            if following is not None:
+                following.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await following
+
+    def _made(self, name: str, launched: Launched) -> Probe | None:
+        given = self.container.get(name)
+        if given is None:
+            return None
+        return Probe(Timing.of(given), checking(given, launched.subject))
+
+    def _set_ready(self, ready: bool) -> None:
+        self.facts.ready = ready
+        self._changed(urgent=True)
+
+    async def _unhealthy(self, kind: str, why: str, launched: Launched) -> None:
+        """End a container that does not answer; what happens next is its restart policy's."""
+        self._said("Warning", "Unhealthy", f"{kind} probe failed: {why}")
+        words = f"Container {self.facts.name} failed {kind.lower()} probe, will be restarted"
+        self._said("Normal", "Killing", words)
+        launched.process.signal(launched.stop_signal)
+        await asyncio.sleep(self._grace)
+        launched.process.signal(signal.SIGKILL)
+
+    def _end(self, launched: Launched, exited: Exit) -> None:
+        facts = self.facts
+        self.launched = None
+        facts.ready = facts.started = False
+        if facts.role == "sidecar":
+            # Until it is back, nobody waits for it: what started after it runs already.
+            self.started.clear()
+        facts.state = Terminated(
+            exited.code,
+            _reason(exited),
+            launched.process.started_at,
+            self._clock.now(),
+            exited.start_error or "",
+            launched.container_id,
+            exited.signal,
+        )
+        if exited.oom_killed:
+            self._said("Warning", "OOMKilled", f"Container {facts.name} ran out of memory")
+        self._changed(urgent=True)
+
+    def _again(self, exited: Exit) -> bool:
+        return self._restart == "Always" or (self._restart == "OnFailure" and exited.code != 0)
+
+    async def _back_off(self, launched: Launched) -> None:
+        facts = self.facts
+        assert isinstance(facts.state, Terminated), "it has just ended"
+        facts.last = facts.state
+        ran = (facts.state.finished_at - launched.process.started_at).total_seconds()
+        delay = self._backoff.after(ran)
+        if delay:
+            words = f"back-off {delay:g}s restarting failed container={facts.name}"
+            self._wait_state("CrashLoopBackOff", words)
+            self._said("Warning", "BackOff", words)
+            await self._pause(delay)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+def _reason(exited: Exit) -> str:
+    if exited.start_error is not None:
+        return "StartError"
+    if exited.oom_killed:
+        return "OOMKilled"
+    return "Completed" if exited.code == 0 else "Error"

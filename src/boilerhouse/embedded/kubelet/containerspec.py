@@ -1,0 +1,132 @@
+"""A container of a Pod made into what the sandbox layer starts: pure.
+
+    spec.containers[i] + image + variables + mounts ─► build() ─► ContainerSpec | Refused
+
+Where Kubernetes and the image both have a say, Kubernetes wins: command over entrypoint, args over
+cmd, runAsUser over USER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boilerhouse.embedded.kubelet.container import (
+    ContainerSpec,
+    HostRoot,
+    ImageRoot,
+    Mount,
+    RootFs,
+    SandboxError,
+)
+from boilerhouse.embedded.kubelet.environment import expand
+from boilerhouse.embedded.kubelet.imageconfig import resolve_user
+from boilerhouse.embedded.kubelet.images import Image
+from boilerhouse.embedded.policy.quantity import parse
+from boilerhouse.kube.kinds import ObjectMeta
+
+Body = Mapping[str, Any]
+HOST_USER = 1000
+
+
+class Refused(Exception):
+    """A container that cannot be started as it is described; `reason` is for its waiting state."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One container and all that was found for it; `image` is None for `host`."""
+
+    metadata: ObjectMeta
+    pod: Body
+    container: Body
+    attempt: int
+    image: Image | None
+    variables: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    writable: Path  # where an image's changes go
+
+
+def build(wanted: Wanted) -> ContainerSpec:
+    """Return what to start; raises `Refused`."""
+    container, pod = wanted.container, wanted.pod
+    security = container.get("securityContext", {})
+    _check_capabilities(security)
+    uid, gid = _user(wanted, {**pod.get("securityContext", {}), **security})
+    limits = container.get("resources", {}).get("limits", {})
+    return ContainerSpec(
+        pod_uid=wanted.metadata.uid,
+        name=container["name"],
+        attempt=wanted.attempt,
+        root=_root(wanted),
+        argv=_words(wanted),
+        env=wanted.variables,
+        workdir=_workdir(wanted),
+        uid=uid,
+        gid=gid,
+        mounts=wanted.mounts,
+        hostname=pod.get("hostname") or wanted.metadata.name[:63].rstrip("-."),
+        memory_bytes=parse(str(limits["memory"])).whole if "memory" in limits else None,
+        cpu=float(parse(str(limits["cpu"]))) if "cpu" in limits else None,
+        tty=bool(container.get("tty")),
+        stdin=bool(container.get("stdin")),
+        read_only_root=bool(security.get("readOnlyRootFilesystem")),
+    )
+
+
+def _check_capabilities(security: Body) -> None:
+    added = security.get("capabilities", {}).get("add", [])
+    if added:
+        raise Refused(
+            "CreateContainerConfigError",
+            f"capabilities are never given here: {', '.join(map(str, added))}",
+        )
+
+
+def _user(wanted: Wanted, security: Body) -> tuple[int, int]:
+    if wanted.image is None:
+        uid, gid = HOST_USER, HOST_USER
+    else:
+        try:
+            uid, gid = resolve_user(wanted.image.config.user, wanted.image.layers)
+        except SandboxError as error:
+            raise Refused("CreateContainerConfigError", str(error)) from error
+    uid = int(security.get("runAsUser", uid))
+    gid = int(security.get("runAsGroup", gid))
+    if security.get("runAsNonRoot") and uid == 0:
+        raise Refused(
+            "CreateContainerConfigError",
+            "container has runAsNonRoot and image will run as root",
+        )
+    return uid, gid
+
+
+def _root(wanted: Wanted) -> RootFs:
+    if wanted.image is None:
+        return HostRoot()
+    return ImageRoot(wanted.image.layers, wanted.writable / "upper", wanted.writable / "work")
+
+
+def _words(wanted: Wanted) -> tuple[str, ...]:
+    command = [expand(word, wanted.variables) for word in wanted.container.get("command", ())]
+    args = [expand(word, wanted.variables) for word in wanted.container.get("args", ())]
+    config = None if wanted.image is None else wanted.image.config
+    if not command and config is not None:
+        command = list(config.entrypoint)
+        args = args or list(config.cmd)
+    if not command and not args:
+        raise Refused("CreateContainerError", "no command specified")
+    return tuple(command + args)
+
+
+def _workdir(wanted: Wanted) -> str:
+    given = wanted.container.get("workingDir")
+    if given:
+        return str(given)
+    return "/" if wanted.image is None else wanted.image.config.workdir

@@ -1,0 +1,249 @@
+"""The embedded kubelet: Pods of the API become processes of this machine.
+
+    Pod informer ─┬─► without a node ─► Scheduler ─► bound ─┐
+                  └─► on our node ──────────────────────────┴─► PodWorker ─► status, deletion
+    API server ─► Node port: logs, exec, attach, proxy ─► PodWorker
+
+Everything that must survive us is in the API or in DIR/pods/<uid>; the processes do not. Started
+again, the kubelet finds the Pods of its node and runs each with what it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.answering import Answers
+from boilerhouse.embedded.kubelet.builtin_images import Builtins
+from boilerhouse.embedded.kubelet.claims import Claims
+from boilerhouse.embedded.kubelet.container import Sandboxes
+from boilerhouse.embedded.kubelet.events import Events
+from boilerhouse.embedded.kubelet.images import ImageStore
+from boilerhouse.embedded.kubelet.launch import Machine
+from boilerhouse.embedded.kubelet.memory import Memory
+from boilerhouse.embedded.kubelet.nodeobject import HOST_IP, NODE, NodeObject, amounts, capacity
+from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
+from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
+from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped
+from boilerhouse.embedded.kubelet.scheduler import Scheduler
+from boilerhouse.embedded.kubelet.trees import remove_tree
+from boilerhouse.kube.cache import Change
+from boilerhouse.kube.client import ALL, Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Dynamic, Node
+from boilerhouse.kube.resources import NODES, Resource
+
+PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
+_LEAVE_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an installation decides about its kubelet."""
+
+    product_image: str = "boilerhouse"
+    builtins: Builtins = field(default_factory=dict)
+    capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
+    namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
+
+
+class Kubelet:
+    """From `open` to `close`; `answers` is its side of the Node port."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        sandboxes: Sandboxes,
+        house: House,
+        ledger: Ledger,
+        events: Events,
+    ) -> None:
+        self.sandboxes = sandboxes
+        self.images = house.machine.images
+        self._clock = clock
+        self._client = client
+        self._house = house
+        self._ledger = ledger
+        self._events = events
+        self._pods = Informer(client, PODS, namespace=ALL)
+        self._nodes: Informer[Node] = Informer(client, NODES, namespace=ALL)
+        self._scheduler = Scheduler(client, clock, ledger, self._bound, events.say)
+        self._workers: dict[str, PodWorker] = {}
+        self.answers = Answers(self._workers, clock)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._resources = AsyncExitStack()
+
+    @classmethod
+    async def open(
+        cls, client: Client, clock: Clock, data: Path, settings: Settings | None = None
+    ) -> Kubelet:
+        """Run the Pods of `data`; main thread only. `SandboxError` says why it cannot be."""
+        settings = settings or Settings()
+        async with AsyncExitStack() as resources:
+            sandboxes = await Bubblewrapped.open(data / "sandboxes", clock)
+            resources.push_async_callback(sandboxes.close)
+            memory = await asyncio.to_thread(Memory.open, data)
+            resources.callback(memory.close)
+            images = await asyncio.to_thread(ImageStore, data / "images", clock)
+            (data / "pods").mkdir(mode=0o700, exist_ok=True)
+            there = settings.capacity or capacity(data)
+            events = Events(client, clock, NODE)
+            machine = Machine(clock, images, settings.builtins, settings.product_image, HOST_IP)
+            house = House(
+                client,
+                machine,
+                sandboxes,
+                memory,
+                Claims(client, data, settings.namespace),
+                data / "pods",
+                amounts(there),
+                events.say,
+            )
+            kubelet = cls(client, clock, sandboxes, house, Ledger(there), events)
+            node = NodeObject(client, clock, there, sandboxes.limits_unenforced)
+            await node.register()
+            await kubelet._begin(resources, node)
+            kubelet._resources = resources.pop_all()
+            return kubelet
+        raise AssertionError("the block returns or raises")
+
+    async def _begin(self, resources: AsyncExitStack, node: NodeObject) -> None:
+        await resources.enter_async_context(self._pods.running())
+        await resources.enter_async_context(self._nodes.running())
+        await self._pods.wait_synced()
+        await self._nodes.wait_synced()
+        await self._sweep()
+        self._nodes.subscribe(self._see_node)
+        self._look_at_node(self._nodes.get("", NODE))
+        self._pods.subscribe(self._see)
+        # Those that have a node first: they had their room before anybody who has none.
+        pods = sorted(self._pods.cache.values(), key=lambda pod: not pod.spec.get("nodeName"))
+        for pod in pods:
+            self._take(pod)
+        resources.push_async_callback(self._leave)
+        for work in (self._scheduler.run(), self._events.run(), node.run()):
+            resources.push_async_callback(_ended, _begun(work))
+
+    async def close(self) -> None:
+        """End every process; the Pods stay, and run again when we do."""
+        await self._resources.aclose()
+
+    async def _leave(self) -> None:
+        for worker in self._workers.values():
+            worker.leave(_LEAVE_SECONDS)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()))
+
+    async def _sweep(self) -> None:
+        """Remove what Pods left behind that are gone: only after a live look, never by a cache."""
+        directory, memory = self._house.directory, self._house.memory
+        found = await asyncio.to_thread(
+            lambda: {*memory.pods(), *(entry.name for entry in directory.iterdir())}
+        )
+        live = {pod.metadata.uid for pod in (await self._client.list(PODS, namespace=ALL)).items}
+        for uid in found - live:
+            log.info("kubelet.swept", uid=uid)
+            await asyncio.to_thread(remove_tree, directory / uid)
+            await asyncio.to_thread(memory.remove, uid)
+            self.sandboxes.forget(uid)
+
+    def _see(self, change: Change[Dynamic]) -> None:
+        old, new = change.old, change.new
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._lost(old.metadata.uid)
+        if new is not None:
+            self._take(new)
+
+    def _see_node(self, change: Change[Node]) -> None:
+        if change.key.name == NODE:
+            self._look_at_node(change.new)
+
+    def _look_at_node(self, node: Node | None) -> None:
+        self._scheduler.cordoned = node is not None and node.spec.unschedulable
+        self._scheduler.look()
+
+    def _lost(self, uid: str) -> None:
+        self._scheduler.drop(uid)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.gone()
+        else:
+            self._freed(uid)
+
+    def _freed(self, uid: str) -> None:
+        if self._ledger.take_back(uid):
+            self._scheduler.look()
+
+    def _take(self, pod: Dynamic) -> None:
+        """Do what a Pod's newest state asks for."""
+        meta, node = pod.metadata, pod.spec.get("nodeName")
+        if not node:
+            if meta.uid not in self._workers and meta.deletion_timestamp is None:
+                self._scheduler.add(pod)
+            return
+        self._scheduler.drop(meta.uid)
+        if node != NODE:
+            return
+        worker = self._workers.get(meta.uid)
+        if worker is not None:
+            worker.update(pod)
+        else:
+            self._start(pod)
+        if pod.status.get("phase") in TERMINAL:
+            self._freed(meta.uid)
+
+    def _bound(self, pod: Dynamic) -> None:
+        """Begin with a Pod that was just bound, before the watch has told us."""
+        if pod.metadata.uid not in self._workers:
+            spec = {**pod.spec, "nodeName": NODE}
+            self._start(Dynamic(pod.api_version, pod.kind, pod.metadata, spec, pod.status))
+
+    def _start(self, pod: Dynamic) -> None:
+        meta = pod.metadata
+        worker = PodWorker(self._house, pod)
+        self._workers[meta.uid] = worker
+        if not worker.finished:
+            self._admit(pod, worker)
+        worker.update(pod)
+        task = asyncio.create_task(worker.run(), name=f"pod {meta.namespace}/{meta.name}")
+        self._tasks[meta.uid] = task
+        task.add_done_callback(lambda done: self._done(meta.uid, done))
+
+    def _admit(self, pod: Dynamic, worker: PodWorker) -> None:
+        """Give a Pod its room; one that was sent here past the scheduler may find there is none."""
+        uid, wanted = pod.metadata.uid, requests(pod.spec)
+        if uid not in self._ledger and not pod.status.get("startTime"):
+            lacking = self._ledger.lacking(wanted)
+            if lacking:
+                words = f"Node didn't have enough resource: {', '.join(lacking)}"
+                worker.fail(f"OutOf{lacking[0]}", f"Pod was rejected: {words}")
+                return
+        self._ledger.give(uid, wanted)
+
+    def _done(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(uid, None)
+        self._workers.pop(uid, None)
+        self._freed(uid)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("kubelet.worker_failed", task=task.get_name(), exc_info=task.exception())
+
+
+def _begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,194 @@
+"""This machine as a Node object: registered, kept, and alive by a Lease.
+
+machine ─► capacity() ─► Node boilerhouse ─► Lease every 10 s
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from boilerhouse.core.clock import Clock, rfc3339, rfc3339_micro
+from boilerhouse.embedded.kubelet.room import Requests
+from boilerhouse.embedded.kubelet.status import LIMITS_ENFORCED
+from boilerhouse.embedded.policy.quantity import Quantity, parse
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.resources import LEASES, NAMESPACES, NODES
+from boilerhouse.kube.status import AlreadyExists, ApiError, NotFound
+from boilerhouse.kube.wire import STRATEGIC_PATCH
+from boilerhouse.version import version
+
+NODE = "boilerhouse"
+HOST_IP = "127.0.0.1"
+PODS = 1000
+_LEASES = "kube-node-lease"
+_RENEW = 10.0
+_LEASE_SECONDS = 40
+_REFRESH = 30  # renewals after which the Node's status is written again, too
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+log = structlog.get_logger(__name__)
+
+
+def capacity(directory: Path) -> Requests:
+    """Return what this machine has: processors we may use, memory, the disk of `directory`."""
+    page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    disk = os.statvfs(directory)
+    return Requests(
+        parse(str(len(os.sched_getaffinity(0)))),
+        parse(f"{page * pages // 1024}Ki"),
+        parse(f"{disk.f_frsize * disk.f_blocks // 1024}Ki"),
+        PODS,
+    )
+
+
+def amounts(capacity: Requests) -> dict[str, Quantity]:
+    """Return a capacity by the names of its resources, as Pods may ask for it."""
+    return {
+        "cpu": capacity.cpu,
+        "memory": capacity.memory,
+        "ephemeral-storage": capacity.storage,
+    }
+
+
+class NodeObject:
+    """`register` it, then `run` it beside the kubelet."""
+
+    def __init__(
+        self, client: Client, clock: Clock, capacity: Requests, limits_unenforced: str | None
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._capacity = capacity
+        self._limits_unenforced = limits_unenforced
+
+    async def register(self) -> None:
+        """Create the Node, or make the one of an earlier life ours again."""
+        labels = {
+            "kubernetes.io/hostname": NODE,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _architecture(),
+        }
+        try:
+            await self._client.create(NODES, {"metadata": {"name": NODE, "labels": labels}})
+        except AlreadyExists:
+            patch = {"metadata": {"labels": labels}}
+            await self._client.merge_patch(NODES, NODE, patch)
+        await self._write_status()
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(NAMESPACES, {"metadata": {"name": _LEASES}})
+        await self._renew()
+
+    async def run(self) -> None:
+        """Renew the Lease for ever; a Node that somebody deleted comes back."""
+        beats = 0
+        while True:
+            await asyncio.sleep(_RENEW)
+            beats += 1
+            try:
+                await self._renew()
+                if beats % _REFRESH == 0:
+                    await self._write_status()
+            except NotFound:
+                await self._reregister()
+            except ApiError as error:
+                log.warning("kubelet.lease_unrenewed", error=str(error))
+
+    async def _reregister(self) -> None:
+        try:
+            await self.register()
+        except ApiError as error:
+            log.warning("kubelet.node_unregistered", error=str(error))
+
+    async def _renew(self) -> None:
+        spec = {
+            "holderIdentity": NODE,
+            "leaseDurationSeconds": _LEASE_SECONDS,
+            "renewTime": rfc3339_micro(self._clock.now()),
+        }
+        try:
+            await self._client.merge_patch(LEASES, NODE, {"spec": spec}, namespace=_LEASES)
+        except NotFound:
+            body = {"metadata": {"name": NODE, "namespace": _LEASES}, "spec": spec}
+            await self._client.create(LEASES, body)
+
+    async def _write_status(self) -> None:
+        path = NODES.path("", NODE, "status")
+        before = await self._client.raw("GET", path)
+        status = node_status(
+            before.get("status", {}),
+            self._capacity,
+            self._limits_unenforced,
+            rfc3339(self._clock.now()),
+        )
+        await self._client.raw("PATCH", path, {"status": status}, content_type=STRATEGIC_PATCH)
+
+
+def node_status(
+    before: Mapping[str, Any], capacity: Requests, limits_unenforced: str | None, now: str
+) -> dict[str, Any]:
+    """Return the Node's status; a condition that stays keeps the time of its transition."""
+    there = {name: str(amount) for name, amount in amounts(capacity).items()}
+    there["pods"] = str(capacity.pods)
+    enforced = ("True", "CgroupAvailable", "memory and CPU limits are enforced")
+    if limits_unenforced is not None:
+        enforced = ("False", "NoCgroup", limits_unenforced)
+    wanted = {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        LIMITS_ENFORCED: enforced,
+        "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+    }
+    old = {one.get("type"): one for one in before.get("conditions", ())}
+    conditions = []
+    for name, (status, reason, message) in wanted.items():
+        same = old.get(name, {}).get("status") == status
+        since = old[name].get("lastTransitionTime") if same else None
+        conditions.append(
+            {
+                "type": name,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": since or now,
+            }
+        )
+    return {
+        "capacity": there,
+        "allocatable": there,
+        "conditions": conditions,
+        "addresses": [
+            {"type": "InternalIP", "address": HOST_IP},
+            {"type": "Hostname", "address": NODE},
+        ],
+        "nodeInfo": _node_info(),
+    }
+
+
+def _node_info() -> dict[str, str]:
+    return {
+        "machineID": "",
+        "systemUUID": "",
+        "bootID": "",
+        "kernelVersion": platform.release(),
+        "osImage": "Linux",
+        "containerRuntimeVersion": "boilerhouse://" + version(),
+        "kubeletVersion": f"v{version()}",
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": _architecture(),
+    }
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return _MACHINES.get(machine, machine)

@@ -1,0 +1,403 @@
+"""One Pod from its admission to its end.
+
+    admitted ─► sandbox, volumes ─► init containers in order, sidecars stay ─► main containers
+    asked to go ─► main containers, then sidecars in reverse: asked, given time, killed ─► closed
+
+The worker sequences loops (`containerloop.py`), keeps the Pod's facts and has them written
+(`reporting.py`). A Pod that ran before we were restarted goes through the same door: its volumes
+are there, its containers begin another life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+
+from boilerhouse.core import names
+from boilerhouse.embedded.kubelet.backoff import Backoff
+from boilerhouse.embedded.kubelet.claims import Claims
+from boilerhouse.embedded.kubelet.container import Network, Sandbox, SandboxError, Sandboxes
+from boilerhouse.embedded.kubelet.containerloop import ContainerLoop
+from boilerhouse.embedded.kubelet.environment import PodView
+from boilerhouse.embedded.kubelet.firstfacts import first_facts
+from boilerhouse.embedded.kubelet.launch import (
+    Launched,
+    Launcher,
+    Machine,
+    drop_old_logs,
+)
+from boilerhouse.embedded.kubelet.memory import Memory
+from boilerhouse.embedded.kubelet.references import Missing, References
+from boilerhouse.embedded.kubelet.reporting import Reporter
+from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
+from boilerhouse.embedded.kubelet.volumes import Volumes, mounts_of
+from boilerhouse.embedded.policy.quantity import Quantity
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import ApiError, NotFound
+
+Body = Mapping[str, Any]
+TERMINAL = ("Succeeded", "Failed")
+
+log = structlog.get_logger(__name__)
+_SIDECAR_SECONDS = 2.0  # for a sidecar whose Pod's time is up, unless the Pod is forced to go
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What all Pods share."""
+
+    client: Client
+    machine: Machine
+    sandboxes: Sandboxes
+    memory: Memory
+    claims: Claims
+    directory: Path  # one directory per Pod is in it
+    capacity: Mapping[str, Quantity]
+    say: Callable[..., None]
+
+
+class PodWorker:
+    """One Pod: `run` it once, `update` it with what the API says, tell it when it is `gone`."""
+
+    def __init__(self, house: House, pod: Dynamic) -> None:
+        self.pod = pod
+        self.directory = house.directory / pod.metadata.uid
+        self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
+        self.loops: list[ContainerLoop] = []
+        self.sandbox: Sandbox | None = None
+        self._house = house
+        meta = pod.metadata
+        self._references = References(house.client, meta.namespace)
+        self._volumes = Volumes(
+            self.directory, meta.uid, house.memory, house.claims, self._references
+        )
+        self._reporter = Reporter(
+            house.client,
+            house.machine.clock,
+            (meta.namespace, meta.name, meta.uid),
+            pod.status,
+            lambda: self.facts,
+        )
+        self._launcher: Launcher | None = None
+        self._forwarded: dict[int, int] = {}
+        self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
+        self._ending = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._deadline = float("inf")
+        self._forced = False
+        self._gone = False
+        self._leaving = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing of it will run again."""
+        return self.pod.status.get("phase") in TERMINAL
+
+    def update(self, pod: Dynamic) -> None:
+        """Take what the API says now."""
+        self.pod = pod
+        if pod.metadata.deletion_timestamp is not None:
+            self._end(float(pod.metadata.deletion_grace_period_seconds or 0))
+
+    def gone(self) -> None:
+        """The Pod is not in the API any more: end it at once."""
+        self._gone = self._forced = True
+        self._end(0.0)
+
+    def leave(self, grace: float) -> None:
+        """End its processes and leave the rest: we go, the Pod stays."""
+        self._leaving = True
+        self._end(grace)
+
+    def way_to(self, port: int) -> Callable[[int], Awaitable[socket.socket]] | None:
+        """Return how to connect to one of its ports, which may be a built-in container's."""
+        if self.sandbox is None or self._launcher is None:
+            return None
+        listeners = self._launcher.listeners
+        return listeners.connect if port in listeners.ports else self.sandbox.connect
+
+    def fail(self, reason: str, message: str) -> None:
+        """Let it end as Failed: it was not admitted, or used more than it may."""
+        self.facts.failed = (reason, message)
+
+    def _end(self, grace: float) -> None:
+        deadline = asyncio.get_running_loop().time() + grace
+        self._forced = self._forced or grace == 0
+        if deadline < self._deadline:
+            self._deadline = deadline
+            self._hurry.set()
+        self._ending.set()
+
+    async def run(self) -> None:
+        """Live and die; returns once nothing is left of the Pod, or we leave."""
+        reporting = asyncio.create_task(self._reporter.run(), name="reporter")
+        try:
+            await self._live_and_end()
+            if self._leaving:
+                return
+            if not self._gone:
+                self._reporter.changed(urgent=True)
+                await self._ending.wait()
+            if not self._gone:
+                await self._delete()
+        finally:
+            reporting.cancel()
+            await asyncio.wait({reporting})
+        await self._clean()
+
+    async def _live_and_end(self) -> None:
+        if self.finished or self._ending.is_set():
+            return
+        if self.facts.failed is not None:
+            return
+        life = asyncio.create_task(self._live(), name=f"pod {self.pod.metadata.name}")
+        ending = asyncio.create_task(self._ending.wait())
+        try:
+            await asyncio.wait({life, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not life.done():
+                life.cancel()
+            await asyncio.wait({life})
+            if not life.cancelled() and life.exception() is not None:
+                log.error("kubelet.pod_failed", pod=self.pod.metadata.name,
+                          exc_info=life.exception())  # fmt: skip
+                self.fail("KubeletError", str(life.exception()))
+        finally:
+            ending.cancel()
+        await self._stop_all()
+        await self._close()
+
+    async def _live(self) -> None:
+        self._reporter.changed()
+        self._launcher = await self._prepare()
+        self.facts.ip = self._launcher.listeners.address
+        for container, facts in self._containers("initContainers"):
+            loop, task = self._begin(container, facts)
+            if facts.role == "sidecar":
+                await _either(loop.started.wait(), task)
+            else:
+                await asyncio.wait({task})
+                if not facts.done:
+                    return
+        main = [self._begin(*one)[1] for one in self._containers("containers")]
+        await asyncio.wait(main)
+
+    def _containers(self, group: str) -> Iterable[tuple[Body, ContainerFacts]]:
+        facts = {one.name: one for one in self.facts.containers}
+        return [(one, facts[one["name"]]) for one in self.pod.spec.get(group, ())]
+
+    def _begin(
+        self, container: Body, facts: ContainerFacts
+    ) -> tuple[ContainerLoop, asyncio.Task[None]]:
+        policy = self.facts.restart_policy
+        if facts.role == "sidecar":
+            policy = "Always"
+        elif facts.role == "init" and policy == "Always":
+            policy = "OnFailure"
+        loop = ContainerLoop(
+            container,
+            facts,
+            restart=policy,
+            grace=self._grace,
+            start=self._start,
+            clock=self._house.machine.clock,
+            changed=self._reporter.changed,
+            said=self._say,
+            attempt=facts.restart_count,
+        )
+        self.loops.append(loop)
+        task = asyncio.create_task(loop.run(), name=f"container {facts.name}")
+        task.add_done_callback(_tell_failure)
+        self._tasks[loop] = task
+        return loop, task
+
+    @property
+    def _grace(self) -> float:
+        return float(self.pod.spec.get("terminationGracePeriodSeconds", 30))
+
+    async def _start(self, container: Body, attempt: int) -> Launched:
+        assert self._launcher is not None, "containers start after the sandbox"
+        launched = await self._launcher.start(container, attempt)
+        if launched.running is None:
+            await self._tell_ports()
+        if attempt > 1:
+            await asyncio.to_thread(drop_old_logs, self.directory, container["name"], attempt)
+        return launched
+
+    async def _prepare(self) -> Launcher:
+        """Make sandbox and volumes, as often as it takes."""
+        patience = Backoff(first=1.0, longest=60.0)
+        while True:
+            try:
+                return await self._try_prepare()
+            except SandboxError as error:
+                self._all_wait("FailedCreatePodSandBox", str(error))
+            except (Missing, OSError, ApiError) as error:
+                self._all_wait("FailedMount", str(error))
+            await asyncio.sleep(patience.again())
+
+    async def _try_prepare(self) -> Launcher:
+        pod, house = self.pod, self._house
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.sandbox is None:
+            self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=_network(pod))
+            ports = await self.sandbox.forward(self._sandboxed_ports())
+            self._forwarded = {inside: where[1] for inside, where in ports.items()}
+            await self._tell_ports()
+        volumes = await self._volumes.prepare(pod.spec, self._sandboxed_volumes(), self.sandbox.own)
+        view = PodView(
+            pod.metadata,
+            pod.spec,
+            self.sandbox.address,
+            house.machine.host_ip,
+            house.capacity,
+        )
+        return Launcher(
+            house.machine,
+            view,
+            self.directory,
+            self.sandbox,
+            volumes,
+            self._references,
+            self._neighbours,
+        )
+
+    def _neighbours(self) -> dict[str, Any]:
+        return {
+            loop.facts.name: loop.launched.running
+            for loop in self.loops
+            if loop.launched is not None and loop.launched.running is not None
+        }
+
+    def _sandboxed(self) -> list[Body]:
+        spec = self.pod.spec
+        every = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+        return [one for one in every if self._house.machine.built_in(one) is None]
+
+    def _sandboxed_ports(self) -> list[int]:
+        return [
+            port["containerPort"]
+            for one in self._sandboxed()
+            for port in one.get("ports", ())
+            if port.get("protocol", "TCP") == "TCP"
+        ]
+
+    def _sandboxed_volumes(self) -> set[str]:
+        return {mount["name"] for one in self._sandboxed() for mount in mounts_of(one)}
+
+    async def _tell_ports(self) -> None:
+        """Write which ports are reached under another number; usually none."""
+        ports = dict(self._forwarded)
+        if self._launcher is not None:
+            ports |= self._launcher.listeners.ports
+        moved = ",".join(f"{inside}:{at}" for inside, at in sorted(ports.items()) if at != inside)
+        meta = self.pod.metadata
+        if moved == meta.annotations.get(names.PORTS, ""):
+            return
+        patch = {"metadata": {"uid": meta.uid, "annotations": {names.PORTS: moved or None}}}
+        with contextlib.suppress(NotFound):  # deleted meanwhile: the next event says so
+            await self._house.client.merge_patch(PODS, meta.name, patch, namespace=meta.namespace)
+
+    def _all_wait(self, reason: str, message: str) -> None:
+        for one in self.facts.containers:
+            one.state = Waiting(reason, message)
+        self._say("Warning", reason, message)
+        self._reporter.changed(urgent=True)
+
+    def _say(self, kind: str, reason: str, message: str) -> None:
+        self._house.say(self.pod.metadata, kind, reason, message)
+
+    async def _stop_all(self) -> None:
+        if self._deadline == float("inf"):  # it came to its end by itself
+            self._deadline = asyncio.get_running_loop().time() + self._grace
+        await self._stop([loop for loop in self.loops if loop.facts.role != "sidecar"])
+        for loop in reversed(self.loops):
+            if loop.facts.role == "sidecar":
+                least = 0.0 if self._forced else _SIDECAR_SECONDS
+                await self._stop([loop], least)
+
+    async def _stop(self, loops: list[ContainerLoop], least: float = 0.0) -> None:
+        """End loops: asked, waited for until the deadline (`least` seconds at least), killed."""
+        time = asyncio.get_running_loop().time
+        earliest = time() + least
+        pending = {self._tasks[loop] for loop in loops if not self._tasks[loop].done()}
+        for loop in loops:
+            loop.stop()
+        while pending:
+            deadline = self._deadline if self._forced else max(self._deadline, earliest)
+            if time() >= deadline:
+                break
+            self._hurry.clear()
+            hurry = asyncio.create_task(self._hurry.wait())
+            _, left = await asyncio.wait(
+                {*pending, hurry},
+                timeout=deadline - time(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            hurry.cancel()
+            pending = {task for task in pending if task in left}
+        for loop in loops:
+            loop.kill()
+        if pending:
+            await asyncio.wait(pending)
+
+    async def _close(self) -> None:
+        if self.sandbox is not None:
+            await self.sandbox.close()
+            self.sandbox = None
+
+    async def _delete(self) -> None:
+        """Take the Pod out of the API: it was asked to go, and nothing of it runs any more."""
+        meta = self.pod.metadata
+        patience = Backoff(first=0.2, longest=30.0)
+        while not self._gone:
+            try:
+                await self._house.client.delete(
+                    PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace=0
+                )
+                return
+            except NotFound:
+                return
+            except ApiError as error:
+                if error.code == 409:  # another Pod has that name by now
+                    return
+                log.warning("kubelet.pod_undeleted", pod=meta.name, error=str(error))
+                await asyncio.sleep(patience.again())
+
+    async def _clean(self) -> None:
+        """Remove what the Pod had on this machine."""
+        meta = self.pod.metadata
+        await self._volumes.remove()
+        for one in self.facts.containers:
+            name = f"{meta.namespace}/{meta.name}/{one.name}"
+            self._house.machine.images.let_go(name)
+        self._house.sandboxes.forget(meta.uid)
+
+
+def _network(pod: Dynamic) -> Network:
+    wanted = pod.metadata.labels.get(names.NETWORK, "none")
+    if wanted not in ("none", "unrestricted"):
+        raise SandboxError(f"network access {wanted!r} is not supported here")
+    return cast(Network, wanted)
+
+
+async def _either(one: Coroutine[Any, Any, object], other: asyncio.Task[None]) -> None:
+    """Wait for the first of two; only the first is ended with the waiting."""
+    waiting = asyncio.ensure_future(one)
+    try:
+        await asyncio.wait({waiting, other}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("kubelet.container_failed", task=task.get_name(), exc_info=task.exception())

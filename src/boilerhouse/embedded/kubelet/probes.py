@@ -1,0 +1,104 @@
+"""When a container is asked, and what its answers mean.
+
+    Check ─► Probe ─► succeeds() (startup) | follow() (readiness) | fails() (liveness)
+
+Until the first success questions come every 10 ms, since an instance is waited for; the longer it
+takes, the rarer: a twentieth of the time waited so far, but never rarer than the period. What is
+asked in between does not count as a failure: thresholds are in periods, as they were written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boilerhouse.embedded.kubelet.checks import Check
+
+EAGER = 0.010
+EAGER_COMMAND = 0.050  # a command is a process each time
+_SHARE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    initial_delay: float = 0.0
+    period: float = 10.0
+    successes: int = 1
+    failures: int = 3
+    eager: float = EAGER
+
+    @classmethod
+    def of(cls, probe: Mapping[str, Any]) -> Timing:
+        return cls(
+            float(probe.get("initialDelaySeconds", 0)),
+            float(probe.get("periodSeconds", 10)),
+            int(probe.get("successThreshold", 1)),
+            int(probe.get("failureThreshold", 3)),
+            EAGER_COMMAND if "exec" in probe else EAGER,
+        )
+
+    def pause(self, waited: float) -> float:
+        """Return how long to wait after a failure that came before any success."""
+        return min(self.period, max(self.eager, waited / _SHARE))
+
+
+class Probe:
+    """One probe of one running container."""
+
+    def __init__(self, timing: Timing, check: Check) -> None:
+        self._timing = timing
+        self._check = check
+        self.why = ""  # of the last failure
+
+    async def succeeds(self) -> bool:
+        """Wait for the first success; False after as many failures as are allowed."""
+        timing = self._timing
+        await asyncio.sleep(timing.initial_delay)
+        time = asyncio.get_running_loop().time
+        began = counted = time()
+        failures = 0
+        while True:
+            if await self._ask():
+                return True
+            now = time()
+            if failures == 0 or now - counted >= timing.period:
+                failures += 1
+                counted = now
+                if failures >= timing.failures:
+                    return False
+            await asyncio.sleep(timing.pause(now - began))
+
+    async def follow(self, changed: Callable[[bool], None]) -> None:
+        """Tell of readiness as it comes and goes, for ever."""
+        timing = self._timing
+        await asyncio.sleep(timing.initial_delay)
+        time = asyncio.get_running_loop().time
+        began = time()
+        ready, eager = False, True
+        row = 0  # answers in a row that speak against what is said now
+        while True:
+            answered = await self._ask()
+            row = row + 1 if answered != ready else 0
+            eager = eager and not answered
+            if row and row >= (timing.failures if ready else timing.successes):
+                ready, row = not ready, 0
+                changed(ready)
+            await asyncio.sleep(timing.pause(time() - began) if eager else timing.period)
+
+    async def fails(self) -> None:
+        """Return when the container has failed to answer too often in a row."""
+        timing = self._timing
+        await asyncio.sleep(timing.initial_delay)
+        row = 0
+        while row < timing.failures:
+            row = 0 if await self._ask() else row + 1
+            if row < timing.failures:
+                await asyncio.sleep(timing.period)
+
+    async def _ask(self) -> bool:
+        problem = await self._check()
+        if problem is not None:
+            self.why = problem
+        return problem is None

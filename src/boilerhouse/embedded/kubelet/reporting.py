@@ -1,0 +1,115 @@
+"""A Pod's status on its way to the API: written when it changed, many changes at once.
+
+    loops ─► changed() ─► Reporter ─► pod_status() ─► PATCH …/status
+
+What somebody waits for (Ready, an end, a refusal) is written at once; the small steps on the way
+there are gathered for a moment. One write is under way at a time; what changes meanwhile is in the
+next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.status import PodFacts, pod_status
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import ApiError, Conflict, Invalid, NotFound
+from boilerhouse.kube.wire import STRATEGIC_PATCH
+
+Body = Mapping[str, Any]
+_GATHER = 0.1
+_FIRST_DELAY = 0.2
+_LONGEST_DELAY = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+class Reporter:
+    """Writes one Pod's status; `run` it as long as the Pod is there."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        pod: tuple[str, str, str],
+        before: Body,
+        facts: Callable[[], PodFacts],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace, self._name, self._uid = pod
+        self._before = before
+        self._facts = facts
+        self._written: Body | None = None
+        self._dirty = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._gone = False
+
+    def changed(self, *, urgent: bool = False) -> None:
+        if self._gone:
+            return
+        self._settled.clear()
+        self._dirty.set()
+        if urgent:
+            self._urgent.set()
+
+    async def settled(self) -> None:
+        """Wait until everything that has changed so far is written."""
+        if not self._settled.is_set():
+            self._urgent.set()
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """Write until the Pod is gone from the API."""
+        while True:
+            await self._dirty.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GATHER):
+                    await self._urgent.wait()
+            self._dirty.clear()
+            self._urgent.clear()
+            if not await self._write():
+                self._gone = True
+                self._settled.set()
+                return
+            if not self._dirty.is_set():
+                self._settled.set()
+
+    async def _write(self) -> bool:
+        """Write what is true now, however often it takes; False if there is no such Pod."""
+        delay = _FIRST_DELAY
+        while True:
+            status = pod_status(self._facts(), self._written or self._before, self._clock.now())
+            if status == self._written:
+                return True
+            patch = {"metadata": {"uid": self._uid}, "status": status}
+            try:
+                await self._client.raw(
+                    "PATCH",
+                    PODS.path(self._namespace, self._name, "status"),
+                    patch,
+                    content_type=STRATEGIC_PATCH,
+                )
+            except (NotFound, Conflict):
+                return False
+            except Invalid as error:
+                if "metadata.uid" in str(error):
+                    return False  # another Pod has that name by now
+                log.error("kubelet.status_refused", pod=self._name, error=str(error))
+                return True
+            except ApiError as error:
+                log.warning("kubelet.status_unwritten", pod=self._name, error=str(error))
+                await asyncio.sleep(delay)
+                delay = min(_LONGEST_DELAY, delay * 2)
+            else:
+                self._written = status
+                return True

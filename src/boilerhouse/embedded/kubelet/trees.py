@@ -1,0 +1,53 @@
+"""Directories that tenants filled: taken away whatever is in them, or handed to another tenant.
+
+Nothing here follows a link: what a tenant wrote is not a way to anything else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a directory and everything below, whatever their modes say; gone already is fine."""
+    if not os.path.lexists(path):
+        return
+    shutil.rmtree(path, onerror=_open_up)
+
+
+def _open_up(operation: Callable[..., object], name: str, info: object) -> None:
+    """Enter or empty a directory that its owner has closed, then go on as before."""
+    del info
+    for closed in (os.path.dirname(name), name):  # noqa: PTH120  names may be bytes
+        if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
+            os.chmod(closed, 0o700)  # noqa: PTH101
+    if operation in (os.unlink, os.rmdir):
+        operation(name)
+    elif os.path.lexists(name):
+        shutil.rmtree(name)
+
+
+def give_tree(path: Path, own: Callable[[Path], None]) -> None:
+    """Hand a directory and everything below to a tenant."""
+    own(path)
+    for root, directories, files in os.walk(path, followlinks=False):
+        for name in (*directories, *files):
+            own(Path(root, name))
+
+
+def used_bytes(path: Path) -> int:
+    """Return how much disk a directory takes, as far as it can be looked into."""
+    total = 0
+    for root, directories, files in os.walk(path, followlinks=False):
+        for name in (*directories, *files):
+            try:
+                found = os.lstat(os.path.join(root, name))  # noqa: PTH118  many, and maybe bytes
+            except OSError:
+                continue  # gone meanwhile
+            if not stat.S_ISLNK(found.st_mode):
+                total += found.st_blocks * 512
+    return total
