@@ -1,1 +1,4 @@
-"""Where objects live: memory for reads, SQLite for truth, one lock per data directory. Start at store.py."""
+"""Where objects live: memory for reads, SQLite for truth, one lock per data directory.
+
+Start at store.py.
+"""
