@@ -14,6 +14,7 @@ failed; the phase goes back to Pending when the step has worked, so it does not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -62,17 +63,7 @@ def decide(seen: Seen) -> Plan:
         return _patiently(seen, *(DeletePod(stray, why) for stray in seen.strays))
     if claim is None:
         return Wait("the claim is gone")
-    match claim.status.phase:
-        case ClaimPhase.PENDING | ClaimPhase.ERROR:
-            return _obtain(seen, claim)
-        case ClaimPhase.ACTIVE:
-            return _keep(seen, claim)
-        case ClaimPhase.RELEASING:
-            return _release(seen, claim)
-        case ClaimPhase.RELEASED:
-            return _let_go(seen, claim)
-        case ClaimPhase.RELEASE_FAILED:
-            return _leave(seen, claim)
+    return _BY_PHASE[claim.status.phase](seen, claim)
 
 
 # Pending, Error
@@ -189,13 +180,11 @@ def _workload_blocks(name: str, workload: Blueprint | None) -> _Blocked | Wait |
         return _Blocked("WorkloadNotFound", f"workload {name} does not exist")
     if workload.deleting:
         return _Blocked("WorkloadDeleted", f"workload {name} is being deleted")
-    match workload.phase:
-        case WorkloadPhase.ERROR:
-            return _Blocked("WorkloadInError", f"workload {name} is in Error: {workload.detail}")
-        case WorkloadPhase.CREATING:
-            return Wait(f"workload {name} is being prepared")
-        case WorkloadPhase.READY:
-            return None
+    if workload.phase == WorkloadPhase.ERROR:
+        return _Blocked("WorkloadInError", f"workload {name} is in Error: {workload.detail}")
+    if workload.phase == WorkloadPhase.CREATING:
+        return Wait(f"workload {name} is being prepared")
+    return None
 
 
 def _choice(seen: Seen, claim: ClaimSeen) -> WriteIntent:
@@ -302,6 +291,15 @@ def _leave(seen: Seen, claim: ClaimSeen) -> Plan:
         return _go(claim, ClaimPhase.RELEASING, "Releasing", _farewell(claim))
     return Wait(claim.status.detail)
 
+
+_BY_PHASE: dict[ClaimPhase, Callable[[Seen, ClaimSeen], Plan]] = {
+    ClaimPhase.PENDING: _obtain,
+    ClaimPhase.ERROR: _obtain,
+    ClaimPhase.ACTIVE: _keep,
+    ClaimPhase.RELEASING: _release,
+    ClaimPhase.RELEASED: _let_go,
+    ClaimPhase.RELEASE_FAILED: _leave,
+}
 
 # What they share
 

@@ -45,19 +45,14 @@ def decide(seen: Seen) -> Plan:
         return Do(AddFinalizer())
     same_spec = workload.status.observed_generation == workload.generation
     reasons = (*seen.faults, *seen.missing)
-    match workload.status.phase:
-        case WorkloadPhase.CREATING:
-            return _error(seen, reasons) if reasons else _ready(seen)
-        case WorkloadPhase.READY:
-            if not same_spec:
-                return _creating(seen, "the spec was changed")
-            return _degraded(seen)
-        case WorkloadPhase.ERROR:
-            if not same_spec:
-                return _creating(seen, "the spec was changed")
-            if not reasons:
-                return _creating(seen, "what was wrong is not any more")
-            return _error(seen, reasons)
+    phase = workload.status.phase
+    if phase == WorkloadPhase.CREATING:
+        return _error(seen, reasons) if reasons else _ready(seen)
+    if not same_spec:
+        return _creating(seen, "the spec was changed")
+    if phase == WorkloadPhase.READY:
+        return _degraded(seen)
+    return _error(seen, reasons) if reasons else _creating(seen, "what was wrong is not any more")
 
 
 def _part(seen: Seen) -> Plan:

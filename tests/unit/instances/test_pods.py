@@ -1,0 +1,144 @@
+"""What is seen of a Pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from boilerhouse.instances.pods import instance
+from boilerhouse.instances.seen import ClaimRef, InstanceSeen
+from boilerhouse.kube.kinds import Pod
+
+Body = dict[str, Any]
+
+
+def seen(
+    metadata: Body | None = None, status: Body | None = None, spec: Body | None = None
+) -> InstanceSeen:
+    base = {
+        "name": "inst-x",
+        "uid": "u",
+        "resourceVersion": "5",
+        "creationTimestamp": "2026-05-01T12:00:00Z",
+    }
+    body = {"metadata": base | (metadata or {}), "status": status or {}, "spec": spec or {}}
+    return instance(msgspec.convert(body, Pod))
+
+
+def waiting(name: str, reason: str, message: str = "", **more: Any) -> Body:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}, **more}
+
+
+def condition(name: str, status: str, **more: str) -> Body:
+    return {"type": name, "status": status, **more}
+
+
+UP = {
+    "phase": "Running",
+    "podIP": "10.0.0.1",
+    "conditions": [condition("Ready", "True", lastTransitionTime="2026-05-01T12:00:05Z")],
+}
+
+
+def test_a_pod_that_is_up_is_usable() -> None:
+    """Running, ready, reachable, staying."""
+    assert seen(status=UP).usable
+    assert not seen({"deletionTimestamp": "2026-05-01T12:00:00Z"}, UP).usable
+    assert not seen(status={**UP, "podIP": ""}).usable
+    assert not seen(status={**UP, "phase": "Pending"}).usable
+    assert not seen(status={**UP, "conditions": []}).usable
+
+
+def test_labels_and_annotations() -> None:
+    """Whose it is, what it was made of."""
+    found = seen(
+        {
+            "labels": {
+                "boilerhouse.dev/workload": "web",
+                "boilerhouse.dev/template": "t1",
+                "boilerhouse.dev/pool": "warm",
+                "boilerhouse.dev/pool-status": "ready",
+            },
+            "annotations": {
+                "boilerhouse.dev/claim": "c/u",
+                "boilerhouse.dev/tenant-id": "org:acme",
+                "boilerhouse.dev/source": "pool",
+            },
+        }
+    )
+    assert (found.workload, found.template, found.pool, found.pool_status) == (
+        "web",
+        "t1",
+        "warm",
+        "ready",
+    )
+    assert (found.claim, found.tenant, found.source) == (ClaimRef("c", "u"), "org:acme", "pool")
+
+
+def test_a_mangled_claim_is_somebody_elses() -> None:
+    """It matches no UID."""
+    found = seen({"annotations": {"boilerhouse.dev/claim": "what"}})
+    assert found.claim == ClaimRef("what", "")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "port"),
+    [("", 8080), ("8080:40001", 40001), ("9090:1,8080:2", 2), ("9090:1", 8080), ("8080:x", 8080)],
+)
+def test_the_port_is_the_first_of_the_tenants_container(annotation: str, port: int) -> None:
+    """Unless the node says that it is reached at another."""
+    spec = {
+        "containers": [
+            {"name": "sidecar", "ports": [{"containerPort": 1}]},
+            {"name": "tenant", "ports": [{"containerPort": 8080}, {"containerPort": 9090}]},
+        ]
+    }
+    assert seen({"annotations": {"boilerhouse.dev/ports": annotation}}, spec=spec).port == port
+    assert seen().port == 0
+
+
+def test_a_pod_that_has_ended_says_why() -> None:
+    """An eviction, for one."""
+    status = {"phase": "Failed", "reason": "Evicted", "message": "disk"}
+    assert seen(status=status).ended == "Failed: Evicted: disk"
+    assert seen(status=UP).ended == ""
+
+
+def test_the_schedulers_words() -> None:
+    """As it said them."""
+    status = {"conditions": [condition("PodScheduled", "False", message="0/1 nodes")]}
+    assert seen(status=status).unschedulable == "0/1 nodes"
+    short = {"conditions": [condition("PodScheduled", "False", reason="Unschedulable")]}
+    assert seen(status=short).unschedulable == "Unschedulable"
+    assert seen(status={"conditions": [condition("PodScheduled", "True")]}).unschedulable == ""
+
+
+def test_image_failures_are_told_from_other_trouble() -> None:
+    """Init containers count: the agent's image may fail, too."""
+    status = {"initContainerStatuses": [waiting("agent", "ErrImagePull", "no such host")]}
+    found = seen(status=status)
+    assert found.image_failure == "agent: ErrImagePull: no such host"
+    assert found.trouble == ""
+    assert seen(status={"containerStatuses": [waiting("tenant", "PodInitializing")]}).trouble == ""
+
+
+def test_crash_loops_are_trouble() -> None:
+    """While it waits for the next start, and after it."""
+    loop = {"containerStatuses": [waiting("tenant", "CrashLoopBackOff", "back-off")]}
+    assert seen(status=loop).trouble == "tenant: CrashLoopBackOff: back-off"
+    again = {
+        "containerStatuses": [
+            {
+                "name": "tenant",
+                "ready": False,
+                "restartCount": 3,
+                "state": {"running": {}},
+                "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}},
+            }
+        ]
+    }
+    found = seen(status=again)
+    assert found.trouble == "tenant: Error: restarted 3 times, last exit code 1"
+    assert found.restarts == 3

@@ -1,0 +1,62 @@
+"""What is wrong with a workload's spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from boilerhouse.workloads.checks import decoded, faults, secrets
+from boilerhouse.workloads.images import TrustedImages
+
+GOOD: dict[str, Any] = {
+    "version": "1",
+    "image": {"ref": "host"},
+    "resources": {"vcpus": 1, "memoryMb": 64, "diskGb": 1},
+}
+CREDENTIAL = {
+    "domain": "api.example.com",
+    "headers": [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}},
+        {"name": "B", "value": "plain"},
+    ],
+}
+
+
+def test_a_sound_spec_has_no_faults() -> None:
+    """Nothing to say."""
+    assert faults(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"image": {"dockerfile": "a/Dockerfile"}}, "spec.image.dockerfile"),
+        ({"network": {"access": "restricted"}}, "spec.network.access"),
+        ({"network": {"credentials": [CREDENTIAL]}}, "spec.network.credentials"),
+        ({"filesystem": {"encryptOverlays": True}}, "spec.filesystem.encryptOverlays"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_name(change: dict[str, Any], field: str) -> None:
+    """Accepted by the API server, and never silently ignored."""
+    (fault,) = faults(GOOD | change)
+    assert fault.startswith(field)
+    assert "not built yet" in fault
+
+
+def test_everything_wrong_is_listed() -> None:
+    """All of it at once."""
+    bad = GOOD | {"resources": {"vcpus": 0, "memoryMb": 0, "diskGb": 1}}
+    assert len(faults(bad)) == 2
+
+
+def test_secrets_are_found_where_they_are_referred_to() -> None:
+    """Name and key of each."""
+    spec = decoded(GOOD | {"network": {"credentials": [CREDENTIAL]}})
+    assert secrets(spec) == [("keys", "a")]
+
+
+async def test_a_cluster_trusts_references_but_not_host() -> None:
+    """Only one machine has its own system as an image."""
+    assert await TrustedImages().missing("example/app:1") == ""
+    assert "host" in await TrustedImages().missing("host")
