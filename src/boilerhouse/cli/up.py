@@ -21,7 +21,7 @@ import uvloop
 
 from boilerhouse.cli import logs
 from boilerhouse.embedded.http.pki import PkiError
-from boilerhouse.embedded.http.serving import ListenError
+from boilerhouse.listening import ListenError
 from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
 from boilerhouse.version import version

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from boilerhouse import listening
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.http import pki, serving
 from boilerhouse.embedded.http.asgi import GZIP_FROM, MAX_BODY
@@ -220,7 +221,7 @@ async def test_a_watch_that_opens_while_stopping_ends_at_once(world: World) -> N
         await asyncio.sleep(0)
         world.echo.proceed.set()
         assert (await late).status_code == 200
-        await asyncio.wait_for(stopping, serving.STOP_SECONDS / 2)
+        await asyncio.wait_for(stopping, listening.STOP_SECONDS / 2)
 
 
 async def test_a_websocket_is_handed_to_its_session(world: World) -> None:
@@ -244,7 +245,7 @@ async def test_a_websocket_is_handed_to_its_session(world: World) -> None:
 async def test_a_header_without_end_is_cut_off(world: World) -> None:
     """Headers are bounded: a client cannot make the server remember without limit."""
     reader, writer = await asyncio.open_unix_connection(str(world.path))
-    writer.write(b"GET /echo HTTP/1.1\r\n" + b"x-a: " + b"y" * serving.HEADER_BYTES + b"\r\n\r\n")
+    writer.write(b"GET /echo HTTP/1.1\r\n" + b"x-a: " + b"y" * listening.HEADER_BYTES + b"\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 400")
     writer.close()
 
@@ -253,7 +254,7 @@ async def test_a_connection_that_never_asks_is_closed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence before a whole header has an end."""
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(listening, "HEADER_SECONDS", 0.05)
     for start in (b"", b"GET /echo HTTP/1.1\r\nhost:"):
         reader, writer = await asyncio.open_unix_connection(str(world.path))
         writer.write(start)
@@ -267,7 +268,7 @@ def test_the_kept_port_is_taken_first_and_the_next_free_one_if_it_is_busy() -> N
         busy = taken.getsockname()[1]
         with serving.bind_tcp("127.0.0.1", None, busy) as moved:
             assert moved.getsockname()[1] != busy
-        with pytest.raises(serving.ListenError, match=str(busy)):
+        with pytest.raises(listening.ListenError, match=str(busy)):
             serving.bind_tcp("127.0.0.1", busy, None)
     with serving.bind_tcp("127.0.0.1", None, busy) as kept:
         assert kept.getsockname()[1] == busy
@@ -275,7 +276,7 @@ def test_the_kept_port_is_taken_first_and_the_next_free_one_if_it_is_busy() -> N
 
 def test_an_address_is_an_address() -> None:
     """Names are not resolved: the certificate must name what was bound."""
-    with pytest.raises(serving.ListenError, match="not an IP address"):
+    with pytest.raises(listening.ListenError, match="not an IP address"):
         serving.bind_tcp("localhost", 0, None)
     with serving.bind_tcp("::1", 0, None) as bound:
         assert bound.family == socket.AF_INET6
@@ -286,5 +287,5 @@ def test_a_dead_process_leaves_a_socket_that_is_no_obstacle(tmp_path: Path) -> N
     serving.bind_unix(tmp_path / "s").close()
     with serving.bind_unix(tmp_path / "s") as again:
         assert again.family == socket.AF_UNIX
-    with pytest.raises(serving.ListenError, match="shorter"):
+    with pytest.raises(listening.ListenError, match="shorter"):
         serving.bind_unix(tmp_path / ("x" * 120))

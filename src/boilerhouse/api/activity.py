@@ -1,0 +1,147 @@
+"""When a tenant last did something: an annotation on its Claim, written no more than needed.
+
+claim, exec, logs -f ─► touch | busy ─► at most one write per interval ─► annotation
+
+The first touch is written at once. Those that follow within the interval (five seconds, or a
+quarter of the idle timeout if that is less) are one write at its end, with the time of the last of
+them: the trailing edge is never lost, whatever stops the process in good order. It lives on the
+Claim so that activity which races a decision to release makes that decision's compare-and-swap
+fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock, parse_time, rfc3339_micro
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.kube.status import ApiError, Conflict, NotFound
+
+LONGEST = 5.0  # seconds between two writes
+SHORTEST = 0.25
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Pending:
+    claim: Claim
+    at: datetime
+    task: asyncio.Task[None] | None = None
+    written: datetime | None = None
+
+
+class Activity:
+    """Notes activity for the claims of one namespace. One small task per claim that was touched."""
+
+    def __init__(
+        self,
+        client: Client,
+        claims: Informer[Claim],
+        workloads: Informer[Dynamic],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._workloads = workloads
+        self._clock = clock
+        self._pending: dict[str, _Pending] = {}  # by the claim's UID
+
+    def touch(self, claim: Claim) -> None:
+        """Note that the tenant is active now; returns at once."""
+        now = self._clock.now()
+        uid = claim.metadata.uid
+        pending = self._pending.get(uid)
+        if pending is not None:
+            pending.at = now
+            return
+        pending = self._pending[uid] = _Pending(claim, now, written=_annotated(claim))
+        pending.task = asyncio.create_task(self._write(pending), name=f"activity {uid}")
+
+    @asynccontextmanager
+    async def busy(self, claim: Claim | None) -> AsyncIterator[None]:
+        """Note activity as long as the context lasts; without a claim there is nobody to note."""
+        if claim is None:
+            yield
+            return
+        heart = asyncio.create_task(self._beat(claim), name=f"busy {claim.metadata.name}")
+        try:
+            yield
+        finally:
+            heart.cancel()
+            self.touch(claim)
+
+    async def flush(self) -> None:
+        """Write down at once what still waits for its interval."""
+        tasks = []
+        for pending in list(self._pending.values()):
+            if pending.task is not None:
+                pending.task.cancel()
+                tasks.append(pending.task)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        left, self._pending = list(self._pending.values()), {}
+        for pending in left:
+            if pending.written is None or pending.at > pending.written:
+                await self._annotate(pending)
+
+    async def _beat(self, claim: Claim) -> None:
+        while True:
+            self.touch(claim)
+            await asyncio.sleep(self.interval(claim))
+
+    def interval(self, claim: Claim) -> float:
+        """Return the seconds between two writes for this claim."""
+        held = self._workloads.get(self._client.namespace, claim.spec.workload_ref)
+        idle = (held.spec.get("idle") or {}) if held is not None else {}
+        timeout = idle.get("timeoutSeconds") or 0
+        return max(min(LONGEST, timeout / 4), SHORTEST) if timeout else LONGEST
+
+    async def _write(self, pending: _Pending) -> None:
+        """Write, rest for the interval, and again while there was activity meanwhile."""
+        uid = pending.claim.metadata.uid
+        interval = self.interval(pending.claim)
+        if pending.written is not None:
+            age = (self._clock.now() - pending.written).total_seconds()
+            await asyncio.sleep(min(max(interval - age, 0.0), interval))
+        while pending.written is None or pending.at > pending.written:
+            if not await self._annotate(pending):
+                break
+            await asyncio.sleep(interval)
+        self._pending.pop(uid, None)
+
+    async def _annotate(self, pending: _Pending) -> bool:
+        """Write the annotation on this very claim; False if it is gone. A failure is for later."""
+        at, meta = pending.at, pending.claim.metadata
+        patch = {
+            # With the UID it is this claim or none: a successor of the same name starts afresh.
+            "metadata": {
+                "uid": meta.uid,
+                "annotations": {names.LAST_ACTIVITY: rfc3339_micro(at)},
+            }
+        }
+        try:
+            self._claims.observe(await self._client.merge_patch(CLAIMS, meta.name, patch))
+        except (NotFound, Conflict):
+            return False
+        except ApiError as error:
+            log.warning("activity.not_written", claim=meta.name, error=str(error))
+            return True
+        pending.written = at
+        return True
+
+
+def _annotated(claim: Claim) -> datetime | None:
+    try:
+        return parse_time(claim.metadata.annotations.get(names.LAST_ACTIVITY, ""))
+    except ValueError:
+        return None

@@ -1,0 +1,94 @@
+"""The application: every route, one guard, one way to fail.
+
+uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House
+
+Handlers are thin on purpose: what they decide with is below, and the framework could be exchanged.
+"""
+
+from __future__ import annotations
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
+
+from boilerhouse.api.auth import PUBLIC, guard
+from boilerhouse.api.door import Door, remember
+from boilerhouse.api.errors import answer
+from boilerhouse.api.handlers import (
+    attach,
+    events,
+    execs,
+    instances,
+    logs,
+    resources,
+    settings,
+    system,
+    tenants,
+)
+from boilerhouse.api.house import House
+from boilerhouse.version import version
+
+BODY_LIMIT = 3 << 20
+
+ROOT = [events.events_socket, system.metrics]
+V1 = [
+    tenants.claim,
+    tenants.release,
+    tenants.list_tenants,
+    tenants.get_tenant,
+    instances.list_instances,
+    instances.get_instance,
+    instances.destroy_instance,
+    execs.exec_instance,
+    attach.attach_instance,
+    logs.instance_logs,
+    events.stream_events,
+    system.stats,
+    system.health,
+    system.why,
+]
+
+
+def application(house: House) -> Door:
+    """Return what a server is to serve for one house."""
+    return Door(routes(house), house.clock)
+
+
+def routes(house: House) -> Litestar:
+    """Put the framework's part together."""
+
+    def the_house() -> House:
+        return house
+
+    v1 = Router(
+        "/api/v1",
+        route_handlers=[
+            *V1,
+            *(resources.router(plural) for plural in resources.KINDS),
+            *(settings.router(plural) for plural in settings.KINDS),
+        ],
+    )
+    return Litestar(
+        route_handlers=[v1, *ROOT],
+        guards=[guard],
+        dependencies={"house": Provide(the_house, sync_to_thread=False, use_cache=True)},
+        exception_handlers={Exception: answer},
+        after_exception=[remember],
+        state=State({"auth": house.auth}),
+        request_max_body_size=BODY_LIMIT,
+        openapi_config=OpenAPIConfig(
+            title="Boilerhouse",
+            version=version(),
+            openapi_router=Router("/schema", route_handlers=[], opt={"scope": PUBLIC}),
+            render_plugins=[
+                JsonRenderPlugin(path="/"),
+                JsonRenderPlugin(path="/openapi.json"),
+                YamlRenderPlugin(path="/openapi.yaml"),
+            ],
+            use_handler_docstrings=True,
+        ),
+        logging_config=None,
+        debug=False,
+    )

@@ -1,0 +1,134 @@
+"""The outermost layer: what every request passes before the framework sees it, and after.
+
+uvicorn ─► Door ─► Litestar
+
+* Paths are judged as they were sent. The server decodes them, after which `a%2Fb` looks like two
+  segments, `//` like one slash, and bytes that are no UTF-8 like a question mark: three ways for
+  one tenant's id to be read as another's. All three are refused here.
+* A WebSocket that is refused gets an HTTP answer with the reason, where the server can send one.
+* Every answer carries the headers that keep browsers from guessing and framing; every request is
+  counted by its route, never by its path.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from litestar import Litestar
+from litestar.types import Receive, Scope, Send
+from prometheus_client import Histogram
+
+from boilerhouse.api.errors import PROBLEM_JSON, Problem, problem_of
+from boilerhouse.api.sockets import refuse
+from boilerhouse.core.clock import Clock
+from boilerhouse.core.names import TENANT_RULE
+
+SECONDS = Histogram(
+    "boilerhouse_http_seconds",
+    "Time until an answer was complete, by route and status.",
+    ["method", "route", "status"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+
+HEADERS = [(b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
+RAISED = "boilerhouse.raised"  # in a scope: what a handler raised
+
+_CODED_SLASH = re.compile(rb"%2f|%5c", re.IGNORECASE)
+
+
+async def remember(error: Exception, scope: Scope) -> None:
+    """Keep what was raised for the Door: Litestar's hook after every exception."""
+    where: Any = scope
+    where[RAISED] = error
+
+
+class Door:
+    """An ASGI application around the framework's."""
+
+    def __init__(self, inner: Litestar, clock: Clock) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
+        problem = _bad_path(scope.get("raw_path") or b"")
+        if scope["type"] == "websocket":
+            await self._socket(problem, scope, receive, send)
+        else:
+            await self._request(problem, scope, receive, send)
+
+    async def _request(
+        self, problem: Problem | None, scope: Any, receive: Receive, send: Send
+    ) -> None:
+        began = self._clock.monotonic()
+        status = 0
+
+        async def sending(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message["headers"], *HEADERS]}
+            await send(message)
+
+        try:
+            if problem is not None:
+                await _answer(problem, sending)
+            else:
+                await self._inner(scope, receive, sending)
+        finally:
+            route = scope.get("path_template") or "none"
+            labels = (scope["method"], route, str(status))
+            SECONDS.labels(*labels).observe(self._clock.monotonic() - began)
+
+    async def _socket(
+        self, problem: Problem | None, scope: Any, receive: Receive, send: Send
+    ) -> None:
+        opened = False
+
+        async def sending(message: Any) -> None:
+            nonlocal opened
+            if message["type"] == "websocket.close" and not opened and RAISED in scope:
+                opened = True
+                await refuse(problem_of(scope[RAISED]), scope, send)
+                return
+            opened = opened or message["type"] != "websocket.close"
+            await send(message)
+
+        if problem is not None:
+            await receive()  # the server speaks first: websocket.connect
+            await refuse(problem, scope, send)
+            return
+        await self._inner(scope, receive, sending)
+
+
+async def _answer(problem: Problem, send: Any) -> None:
+    body = problem.body()
+    headers = [
+        (b"content-type", PROBLEM_JSON.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _bad_path(raw: bytes) -> Problem | None:
+    """Refuse a path that would be read as another one."""
+    path = raw.partition(b"?")[0]
+    if b"//" in path:
+        return _refusal(path, "an empty part of a path names nothing")
+    if _CODED_SLASH.search(path):
+        return _refusal(path, "no name contains a slash or a backslash")
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        return _refusal(path, "it is not UTF-8")
+    return None
+
+
+def _refusal(path: bytes, why: str) -> Problem:
+    if b"/tenants/" in path:
+        return Problem(400, "BadTenantId", f"{why}: {TENANT_RULE}")
+    return Problem(400, "BadPath", f"this path cannot be read: {why}")

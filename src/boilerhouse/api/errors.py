@@ -1,0 +1,204 @@
+"""Errors as answers: every failure becomes one body with one shape.
+
+Problem | ApiError | Litestar's own ─► Problem ─► {"error", "code", "details", + RFC 9457 members}
+
+`error` is a sentence for people, `code` a word for programs, `details` whatever else there is to
+say, such as every single thing that is wrong with a spec. A failure is never 200, and bad input is
+never 500: what reaches the last handler is a bug of ours, and is logged as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from boilerhouse.core.clock import new_uid
+from boilerhouse.kube.exec import CommandTimeout
+from boilerhouse.kube.status import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+)
+
+log = structlog.get_logger(__name__)
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_AFTER = 1  # seconds, where nobody said better
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
+
+
+class ProblemBody(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The body of every answer that is not a success."""
+
+    error: str
+    code: str
+    title: str
+    status: int
+    detail: str
+    type: str = msgspec.field(default="about:blank")
+    details: Any = None
+
+
+class Problem(Exception):
+    """A request that cannot be met: which status, which word, which sentence."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        details: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = details
+        self.headers = dict(headers or {})
+        if status in (429, 503):
+            self.headers.setdefault("retry-after", str(RETRY_AFTER))
+
+    def body(self) -> bytes:
+        """Render the whole answer's body."""
+        return msgspec.json.encode(
+            {
+                "error": self.message,
+                "code": self.code,
+                "type": "about:blank",
+                "title": title(self.status),
+                "status": self.status,
+                "detail": self.message,
+                **({} if self.details is None else {"details": self.details}),
+            },
+            enc_hook=str,
+        )
+
+
+def title(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def bad_request(message: str, details: object = None) -> Problem:
+    return Problem(400, "BadRequest", message, details=details)
+
+
+def not_found(kind: str, name: str) -> Problem:
+    return Problem(404, f"{kind}NotFound", f"there is no {kind.lower()} named {name!r}")
+
+
+def conflict(code: str, message: str, details: object = None) -> Problem:
+    return Problem(409, code, message, details=details)
+
+
+def invalid(what: str, problems: Sequence[str]) -> Problem:
+    """Say everything that is wrong with a spec at once."""
+    message = f"{what} is invalid: {'; '.join(problems)}"
+    return Problem(422, "Invalid", message, details={"errors": list(problems)})
+
+
+def too_many(message: str, seconds: int = RETRY_AFTER) -> Problem:
+    return Problem(429, "TooManyRequests", message, headers={"retry-after": str(seconds)})
+
+
+def of_cluster(error: ApiError) -> Problem:
+    """Translate what the Kubernetes API answered into what our caller should hear.
+
+    The caller is to blame for what it sent, never for what the cluster lacks or forbids us.
+    """
+    retry = {"retry-after": str(error.retry_after)} if error.retry_after else None
+    match error:
+        case CommandTimeout():
+            output = {"stdout": _text(error.stdout), "stderr": _text(error.stderr)}
+            return Problem(504, "CommandTimeout", error.message, details=output)
+        case Invalid():
+            causes = [f"{c.field}: {c.message}" if c.field else c.message for c in error.causes]
+            details = {"errors": causes or [error.message]}
+            return Problem(422, "Invalid", error.message, details=details)
+        case BadRequest() if unknown := _UNKNOWN_FIELD.findall(error.message):
+            return invalid("the object", [f"{field}: unknown field" for field in unknown])
+        case BadRequest() | NotFound() | TooLarge():
+            return Problem(error.status_code, error.status_reason, error.message)
+        case AlreadyExists() | Conflict():
+            return Problem(409, error.status_reason, error.message)
+        case Forbidden() if "exceeded quota" in error.message:
+            return Problem(429, "QuotaExceeded", error.message, headers={"retry-after": "5"})
+        case TooManyRequests():
+            return Problem(429, "TooManyRequests", error.message, headers=retry)
+        case _ if error.status_code in (500, 501):
+            return Problem(502, "ClusterFailed", f"the cluster failed: {error.message}")
+        case _:
+            message = f"the cluster cannot be reached or refuses us: {error.message}"
+            return Problem(503, "ClusterUnavailable", message, headers=retry)
+
+
+def of_framework(error: HTTPException) -> Problem:
+    """Translate what Litestar found: no such route, a wrong method, a body that does not fit."""
+    status = error.status_code
+    if isinstance(error, ValidationException):
+        problems = [_validation(entry) for entry in _entries(error.extra)]
+        message = "; ".join(problems) or error.detail
+        return bad_request(message, {"errors": problems} if problems else None)
+    code = title(status).replace(" ", "").replace("-", "")
+    # Litestar puts the deserialiser's own words into the cause of a body that is not JSON.
+    cause = f": {error.__cause__}" if status == 400 and error.__cause__ is not None else ""
+    return Problem(status, code, f"{error.detail}{cause}", headers=error.headers)
+
+
+def _entries(extra: object) -> list[Any]:
+    return list(extra) if isinstance(extra, list) else []
+
+
+def _validation(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    message, key = entry.get("message", ""), entry.get("key", "")
+    return f"{key}: {message}" if key else str(message)
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")
+
+
+def problem_of(error: Exception) -> Problem:
+    """Make a Problem of anything that a handler raised."""
+    match error:
+        case Problem():
+            return error
+        case ApiError():
+            return of_cluster(error)
+        case HTTPException():
+            return of_framework(error)
+        case _:
+            # The sentence says nothing of the inside; the number finds the line in the log.
+            number = new_uid()[:8]
+            log.error("api.failed", number=number, exc_info=error)
+            return Problem(500, "InternalError", f"an error on our side, logged as {number}")
+
+
+def answer(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Answer a failed request; Litestar's exception handler for everything."""
+    problem = problem_of(error)
+    return Response(
+        content=problem.body(),
+        status_code=problem.status,
+        media_type=PROBLEM_JSON,
+        headers=problem.headers,
+    )

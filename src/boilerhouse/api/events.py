@@ -1,0 +1,297 @@
+"""What happens, as it happens: one feed of events for everyone who listens.
+
+informers ─► Feed ─┬─► history (bounded)      resume after a broken connection
+                   └─► Subscription (bounded) ─► SSE, WebSocket
+
+Events are made of the shared informers, once, however many listen. A listener that does not keep up
+is cut off rather than waited for, and told to come back with the last id it saw; as long as the
+history reaches back that far, nothing is lost. An id is `<run>-<number>`: after a restart, or too
+late, the answer to a resume is `reset` and the state of the world anew, as for a first connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from boilerhouse.api.informers import Informers
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock, new_uid, rfc3339
+from boilerhouse.kube.cache import Change
+from boilerhouse.kube.kinds import Dynamic, Pod
+from boilerhouse.pools.objects import Pool
+
+HISTORY = 10_000
+QUEUE = 1_024
+LISTENERS = 1_000
+HEARTBEAT = 15.0  # seconds of silence after which a sign of life is sent
+_RELEASED = 4_096  # claims of which it was told that they were released
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `body` has the type and what belongs to it."""
+
+    id: str
+    type: str
+    body: Body
+
+
+class Overrun(Exception):
+    """The listener was too slow: some events are lost to it unless it resumes."""
+
+
+class Subscription:
+    """One listener's place. Iterate over it; None is a heartbeat."""
+
+    def __init__(self, feed: Feed, first: list[Event]) -> None:
+        self._feed = feed
+        self._first = deque(first)
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE + 1)
+        self._overrun = False
+        self._ended = False
+
+    def put(self, event: Event) -> None:
+        if self._queue.qsize() >= QUEUE:
+            self._overrun = True
+            self.end()
+        else:
+            self._queue.put_nowait(event)
+
+    def end(self) -> None:
+        """Let the listener come to its end after what it has already been given."""
+        if not self._ended:
+            self._ended = True
+            self._feed.leave(self)
+            self._queue.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[Event | None]:
+        try:
+            while self._first:
+                yield self._first.popleft()
+            while True:
+                try:
+                    async with asyncio.timeout(self._feed.heartbeat):
+                        event = await self._queue.get()
+                except TimeoutError:
+                    yield None
+                    continue
+                if event is None:
+                    if self._overrun:
+                        raise Overrun
+                    return
+                yield event
+        finally:
+            self._feed.leave(self)
+
+
+class Feed:
+    """Events out of changes. Make it before the informers run, and it misses nothing."""
+
+    def __init__(self, informers: Informers, clock: Clock, *, heartbeat: float = HEARTBEAT) -> None:
+        self.heartbeat = heartbeat
+        self._informers = informers
+        self._clock = clock
+        self._run = new_uid()[:8]
+        self._number = 0
+        self._history: deque[Event] = deque(maxlen=HISTORY)
+        self._listeners: set[Subscription] = set()
+        self._released: OrderedDict[str, None] = OrderedDict()
+        self._stops: list[Callable[[], None]] = [
+            informers.pods.subscribe(self._pod),
+            informers.claims.subscribe(self._claim),
+            informers.workloads.subscribe(self._of("workload.state")),
+            informers.pools.subscribe(self._pool),
+            informers.triggers.subscribe(self._of("trigger.state")),
+        ]
+
+    def close(self) -> None:
+        """Hear nothing more, and let every listener end."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        for listener in list(self._listeners):
+            listener.end()
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._listeners) >= LISTENERS
+
+    def subscribe(self, last: str = "") -> Subscription:
+        """Listen from now on, or from after the event of the id `last` if it is still known."""
+        missed = self._after(last)
+        if missed is None:
+            greeting = {"type": "reset" if last else "hello"}
+            first = [self._unnumbered(greeting), *self._world()]
+        else:
+            first = [self._unnumbered({"type": "hello", "resumed": last}), *missed]
+        subscription = Subscription(self, first)
+        self._listeners.add(subscription)
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        self._listeners.discard(subscription)
+
+    def _after(self, last: str) -> list[Event] | None:
+        run, _, number = last.partition("-")
+        if run != self._run or not number.isdecimal() or int(number) > self._number:
+            return None
+        oldest = self._number - len(self._history)
+        if int(number) < oldest:
+            return None
+        return list(self._history)[int(number) - oldest :]
+
+    def _world(self) -> list[Event]:
+        """Tell how things stand now, as if each of them had just come to be."""
+        pods, claims = self._informers.pods.cache, self._informers.claims.cache
+        bodies = [_instance(pods[key], pods[key].status.phase) for key in sorted(pods)]
+        active = [claims[key] for key in sorted(claims) if _phase(claims[key]) == "Active"]
+        return [self._unnumbered(body) for body in [*bodies, *map(_claimed, active)]]
+
+    def _unnumbered(self, body: Body) -> Event:
+        """Make an event that stands at the newest id: resuming from it goes on from here."""
+        last = f"{self._run}-{self._number}"
+        return Event(last, body["type"], {**body, "id": last, "at": self._now()})
+
+    def _tell(self, body: Body) -> None:
+        self._number += 1
+        last = f"{self._run}-{self._number}"
+        event = Event(last, body["type"], {**body, "id": last, "at": self._now()})
+        self._history.append(event)
+        for listener in list(self._listeners):
+            listener.put(event)
+
+    def _now(self) -> str:
+        return rfc3339(self._clock.now())
+
+    def _pod(self, change: Change[Pod]) -> None:
+        old, new = change.old, change.new
+        if new is None:
+            if old is not None:
+                self._tell(_instance(old, "Deleted"))
+            return
+        before = None if old is None else _instance(old, old.status.phase)
+        after = _instance(new, new.status.phase)
+        if before != after:
+            self._tell(after)
+        ready = new.metadata.labels.get(names.POOL_STATUS) == names.READY
+        if ready and (old is None or old.metadata.labels.get(names.POOL_STATUS) != names.READY):
+            body = {"type": "pool.instance.ready", "name": new.metadata.name}
+            self._tell(body | {"workloadRef": new.metadata.labels.get(names.WORKLOAD)})
+
+    def _claim(self, change: Change[Claim]) -> None:
+        old, new = change.old, change.new
+        if new is None:
+            if old is not None:
+                self._release(old)
+            return
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            self._release(old)
+            old = None
+        phase = _phase(new)
+        if old is not None and _phase(old) == phase:
+            return
+        match phase:
+            case ClaimPhase.ACTIVE:
+                self._tell(_claimed(new))
+            case ClaimPhase.RELEASED:
+                self._release(new)
+            case ClaimPhase.RELEASE_FAILED:
+                self._tell(_of_claim("tenant.release_failed", new))
+            case ClaimPhase.ERROR:
+                self._tell(_of_claim("tenant.error", new))
+            case ClaimPhase.RELEASING:
+                self._tell(_of_claim("tenant.releasing", new))
+            case ClaimPhase.PENDING:
+                self._tell(_of_claim("tenant.pending", new))
+
+    def _release(self, claim: Claim) -> None:
+        """Tell once that a claim was released: it becomes Released and then goes, too."""
+        uid = claim.metadata.uid
+        if uid in self._released:
+            return
+        self._released[uid] = None
+        if len(self._released) > _RELEASED:
+            self._released.popitem(last=False)
+        self._tell(_of_claim("tenant.released", claim))
+
+    def _of(self, kind: str) -> Callable[[Change[Dynamic]], None]:
+        """Tell of a kind whose phase is all there is to tell."""
+
+        def tell(change: Change[Dynamic]) -> None:
+            now = change.new or change.old
+            assert now is not None
+            phase = "Deleted" if change.new is None else now.status.get("phase")
+            detail = now.status.get("detail", "")
+            before = None if change.old is None else change.old.status
+            if before is None or (before.get("phase"), before.get("detail", "")) != (phase, detail):
+                body = {"type": kind, "name": now.metadata.name, "phase": phase}
+                self._tell(body | ({"detail": detail} if detail else {}))
+
+        return tell
+
+    def _pool(self, change: Change[Pool]) -> None:
+        now = change.new or change.old
+        assert now is not None
+        before = None if change.old is None else _pool(change.old)
+        after = _pool(now) | ({} if change.new is not None else {"phase": "Deleted"})
+        if before != after:
+            self._tell(after)
+
+
+def _phase(claim: Claim) -> str:
+    return "Pending" if claim.status is None else claim.status.phase
+
+
+def _instance(pod: Pod, phase: str) -> Body:
+    meta = pod.metadata
+    tenant = meta.annotations.get(names.TENANT_ID) or meta.labels.get(names.TENANT)
+    return {
+        "type": "instance.state",
+        "name": meta.name,
+        "phase": phase or "Pending",
+        "ready": pod.ready and phase != "Deleted",
+        "workloadRef": meta.labels.get(names.WORKLOAD),
+        **({"tenantId": tenant} if tenant else {}),
+        **({"terminating": True} if meta.deletion_timestamp is not None else {}),
+    }
+
+
+def _of_claim(kind: str, claim: Claim) -> Body:
+    detail = "" if claim.status is None else claim.status.detail
+    return {
+        "type": kind,
+        "name": claim.metadata.name,
+        "tenantId": claim.spec.tenant_id,
+        "workloadRef": claim.spec.workload_ref,
+        **({"detail": detail} if detail else {}),
+    }
+
+
+def _claimed(claim: Claim) -> Body:
+    status = claim.status
+    assert status is not None, "it is Active"
+    return {
+        **_of_claim("tenant.claimed", claim),
+        "source": status.source,
+        "instanceId": status.instance_id,
+    }
+
+
+def _pool(pool: Pool) -> Body:
+    status = pool.status
+    return {
+        "type": "pool.state",
+        "name": pool.metadata.name,
+        "workloadRef": pool.spec.workload_ref,
+        "phase": "Degraded" if status is None else status.phase,
+        "ready": 0 if status is None else status.ready,
+        "warming": 0 if status is None else status.warming,
+    }

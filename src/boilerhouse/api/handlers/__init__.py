@@ -1,0 +1,1 @@
+"""The handlers, one file per noun of the paths."""

@@ -1,0 +1,87 @@
+"""/events (SSE) and /ws: the feed, for programs and for browsers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, WebSocket, get, websocket
+from litestar.params import QueryParameter
+from litestar.types import ASGIApp
+
+from boilerhouse.api.auth import ADMIN, SUBPROTOCOL
+from boilerhouse.api.errors import too_many
+from boilerhouse.api.events import Event, Feed, Overrun
+from boilerhouse.api.house import TheHouse
+from boilerhouse.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
+from boilerhouse.api.streaming import Streaming
+
+LastEventId = Annotated[str, QueryParameter(name="lastEventId")]
+
+EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer one
+
+
+@get("/events", opt={"scope": ADMIN}, media_type="text/event-stream")
+async def stream_events(
+    house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
+) -> ASGIApp:
+    """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
+    _check_room(house.feed)
+    last = request.headers.get("last-event-id", last_event_id)
+    return Streaming(house.streams, _sse(house.feed, last), media_type="text/event-stream")
+
+
+async def _sse(feed: Feed, last: str) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    try:
+        async for event in feed.subscribe(last):
+            yield b": heartbeat\n\n" if event is None else _frame(event)
+    except Overrun:
+        # No id: the client comes back with the last one it really saw.
+        yield b'event: overrun\ndata: {"type":"overrun"}\n\n'
+
+
+def _frame(event: Event) -> bytes:
+    data = msgspec.json.encode(event.body)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event.id.encode(), event.type.encode(), data)
+
+
+@websocket("/ws", opt={"scope": ADMIN})
+async def events_socket(
+    house: TheHouse, socket: WebSocket[Any, Any, Any], last_event_id: LastEventId = ""
+) -> None:
+    """Send what happens as JSON texts; `lastEventId` goes on after a break."""
+    async with answering(socket):
+        _check_room(house.feed)
+        offered = socket.scope["subprotocols"]
+        await socket.accept(
+            subprotocols=EVENTS
+            if EVENTS in offered or any(one.startswith(SUBPROTOCOL) for one in offered)
+            else None
+        )
+        house.streams.enter()
+        try:
+            await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
+        except Overrun:
+            await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
+        else:
+            await socket.close(code=GOING_AWAY)
+        finally:
+            house.streams.leave()
+
+
+async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None:
+    async for event in feed.subscribe(last):
+        body = {"type": "heartbeat"} if event is None else event.body
+        await socket.send_data(msgspec.json.encode(body), mode="text")
+
+
+async def _drain(socket: WebSocket[Any, Any, Any]) -> None:
+    while True:
+        await socket.receive_data(mode="text")
+
+
+def _check_room(feed: Feed) -> None:
+    if feed.crowded:
+        raise too_many("too many listeners already; try again", 5)

@@ -1,0 +1,75 @@
+"""/instances: the Pods that tenants run in, as S1 lists them, and their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import Request, get, post
+from litestar.params import FromPath
+
+from boilerhouse.api import views
+from boilerhouse.api.auth import ADMIN, INSTANCES_READ, Caller, caller_of
+from boilerhouse.api.errors import not_found
+from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.informers import listed
+from boilerhouse.core import names
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import Conflict, NotFound
+
+
+class Destroyed(msgspec.Struct):
+    instance: str
+    status: str = "destroyed"
+
+
+def visible(caller: Caller, pod: Pod) -> bool:
+    """Whether an instance exists for this caller."""
+    tenant = pod.metadata.annotations.get(names.TENANT_ID)
+    return caller.sees(tenant, pod.metadata.labels.get(names.WORKLOAD))
+
+
+async def found(house: House, request: Request[Any, Any, Any], name: str) -> Pod:
+    """Return an instance that the caller may know of."""
+    pod = await house.instance(name)
+    if not visible(caller_of(request), pod):
+        raise not_found("Instance", name)
+    return pod
+
+
+@get("/instances", opt={"scope": INSTANCES_READ})
+async def list_instances(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Instance]:
+    """Return every instance, by name."""
+    caller = caller_of(request)
+    return [
+        views.instance(pod, house.claim_of(pod))
+        for pod in listed(house.informers.pods)
+        if visible(caller, pod)
+    ]
+
+
+@get("/instances/{name:str}", opt={"scope": INSTANCES_READ})
+async def get_instance(
+    name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+) -> views.Instance:
+    """Return one instance."""
+    pod = await found(house, request, name)
+    return views.instance(pod, house.claim_of(pod))
+
+
+@post("/instances/{name:str}/destroy", opt={"scope": ADMIN}, status_code=200)
+async def destroy_instance(
+    name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+) -> Destroyed:
+    """Delete the Pod at once and save nothing (S1); the claim moves on by itself."""
+    pod = await found(house, request, name)
+    try:
+        left = await house.client.delete(PODS, name, uid=pod.metadata.uid, grace=0)
+    except (NotFound, Conflict):  # it went, or another of its name came, while we looked
+        raise not_found("Instance", name) from None
+    if left is not None:
+        house.informers.pods.observe(left)
+    else:
+        house.informers.pods.forget(pod)
+    return Destroyed(name)

@@ -1,0 +1,70 @@
+"""/instances/{id}/logs: what the tenant's program has written, and goes on to write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Annotated, Any
+
+from litestar import Request, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.types import ASGIApp
+
+from boilerhouse.api.auth import INSTANCES_READ
+from boilerhouse.api.errors import conflict
+from boilerhouse.api.handlers.instances import found
+from boilerhouse.api.house import TheHouse
+from boilerhouse.api.inputs import moment
+from boilerhouse.api.streaming import Streaming
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.status import BadRequest
+
+TEXT = "text/plain; charset=utf-8"
+
+Tail = Annotated[int | None, QueryParameter(ge=0, le=1_000_000, description="Only the last lines.")]
+
+
+@get(
+    "/instances/{name:str}/logs",
+    opt={"scope": INSTANCES_READ},
+    media_type=TEXT,
+)
+async def instance_logs(
+    name: FromPath[str],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    tail: Tail = None,
+    since: FromQuery[str | None] = None,
+    follow: FromQuery[bool] = False,
+    previous: FromQuery[bool] = False,
+) -> ASGIApp:
+    """Return the log as text; with `follow` it goes on until the program or the caller ends."""
+    pod = await found(house, request, name)
+    start = None if since is None else moment(since, house.clock)
+    container = tenant_container(pod)
+    opened = AsyncExitStack()
+    try:
+        if follow:
+            chunks = await opened.enter_async_context(
+                house.client.pods.follow(name, container=container, tail=tail, since=start)
+            )
+            await opened.enter_async_context(house.activity.busy(house.claim_of(pod)))
+        else:
+            text = await house.client.pods.log(
+                name, container=container, tail=tail, since=start, previous=previous
+            )
+            chunks = _once(text)
+    except BadRequest as error:
+        # The node's word for a container that has not started, or never wrote anything.
+        raise conflict("NoLogs", f"instance {name!r} has no logs now: {error.message}") from None
+    return Streaming(house.streams, chunks, media_type=TEXT, opened=opened)
+
+
+def tenant_container(pod: Pod) -> str:
+    """Return the name of the container that is the tenant's: the first one."""
+    return pod.spec.containers[0].name if pod.spec.containers else ""
+
+
+async def _once(text: bytes) -> AsyncIterator[bytes]:
+    if text:
+        yield text

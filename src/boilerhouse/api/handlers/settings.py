@@ -1,0 +1,135 @@
+"""/secrets and /configmaps: what workloads refer to. Values go in and never come out again."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, delete, get, put
+from litestar.params import FromPath, JSONBody
+
+from boilerhouse.api.auth import ADMIN
+from boilerhouse.api.errors import conflict, invalid, not_found
+from boilerhouse.api.house import House, TheHouse
+from boilerhouse.core import names
+from boilerhouse.kube.kinds import ConfigMap, Secret
+from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from boilerhouse.kube.status import AlreadyExists, BadRequest, NotFound
+
+KINDS: dict[str, Resource[Any]] = {"secrets": SECRETS, "configmaps": CONFIG_MAPS}
+
+
+class Setting(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """As in Kubernetes: a Secret's `data` is base64, `stringData` is plain; a ConfigMap's
+    `data` is plain, `binaryData` is base64."""
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+    string_data: dict[str, str] = msgspec.field(default_factory=dict)
+    binary_data: dict[str, str] = msgspec.field(default_factory=dict)
+    type: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class SettingView(msgspec.Struct, rename="camel"):
+    """What is there, by name and key."""
+
+    name: str
+    keys: list[str]
+
+
+class Deleted(msgspec.Struct):
+    name: str
+    status: str = "deleted"
+
+
+def router(plural: str) -> Router:
+    """Return the routes of one kind."""
+    resource = KINDS[plural]
+    opt = {"scope": ADMIN}
+
+    @get("/", opt=opt, name=f"list-{plural}", operation_id=f"list_{plural}")
+    async def list_all(house: TheHouse) -> list[SettingView]:
+        """Return names and keys, not the values."""
+        found = await house.client.list(resource)
+        return [_view(item) for item in found.items if names.AGENT not in item.metadata.labels]
+
+    @get("/{name:str}", opt=opt, name=f"get-{plural}", operation_id=f"get_{plural}")
+    async def get_one(name: FromPath[str], house: TheHouse) -> SettingView:
+        """Return the keys of one, not the values."""
+        return _view(await _get(house, resource, name))
+
+    @put("/{name:str}", opt=opt, name=f"put-{plural}", operation_id=f"put_{plural}")
+    async def create_or_replace(
+        name: FromPath[str], data: JSONBody[Setting], house: TheHouse
+    ) -> Response[SettingView]:
+        """Create it (201) or replace it whole (200)."""
+        body = _body(resource, name, data)
+        try:
+            made = await house.client.create(resource, body)
+            return Response(_view(made), status_code=201)
+        except AlreadyExists:
+            await _get(house, resource, name)
+            return Response(_view(await house.client.replace(resource, body)), status_code=200)
+
+    @delete(
+        "/{name:str}",
+        opt=opt,
+        name=f"delete-{plural}",
+        operation_id=f"delete_{plural}",
+        status_code=200,
+    )
+    async def remove(name: FromPath[str], house: TheHouse) -> Deleted:
+        """Delete it."""
+        await _get(house, resource, name)
+        await house.client.delete(resource, name)
+        return Deleted(name)
+
+    return Router(
+        f"/{plural}", route_handlers=[list_all, get_one, create_or_replace, remove], tags=[plural]
+    )
+
+
+async def _get(house: House, resource: Resource[Any], name: str) -> Secret | ConfigMap:
+    try:
+        found: Secret | ConfigMap = await house.client.get(resource, name)
+    except (NotFound, BadRequest):
+        raise not_found(resource.kind, name) from None
+    if names.AGENT in found.metadata.labels:
+        raise conflict("Reserved", f"{resource.kind} {name!r} belongs to an instance's agent")
+    return found
+
+
+def _view(item: Secret | ConfigMap) -> SettingView:
+    binary = item.binary_data if isinstance(item, ConfigMap) else {}
+    return SettingView(item.metadata.name, sorted([*item.data, *binary]))
+
+
+def _body(resource: Resource[Any], name: str, data: Setting) -> dict[str, Any]:
+    secret = resource is SECRETS
+    problems = []
+    if secret and data.binary_data:
+        problems.append("binaryData: a Secret has data and stringData")
+    if not secret and (data.string_data or data.type):
+        problems.append("stringData and type: only a Secret has these")
+    for key, value in (data.data if secret else data.binary_data).items():
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            field = "data" if secret else "binaryData"
+            problems.append(f"{field}.{key}: not base64 (a Secret's stringData takes plain text)")
+    if problems:
+        raise invalid(f"{resource.kind} {name!r}", problems)
+    fields = {
+        "data": data.data,
+        "stringData": data.string_data,
+        "binaryData": data.binary_data,
+        "type": data.type,
+    }
+    meta = {"name": name, "labels": data.labels, "annotations": data.annotations}
+    return {
+        "metadata": {key: value for key, value in meta.items() if value},
+        **{key: value for key, value in fields.items() if value},
+    }

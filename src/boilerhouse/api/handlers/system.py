@@ -1,0 +1,105 @@
+"""/stats, /health, /why and /metrics: how the house itself is doing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+
+from boilerhouse.api.auth import ADMIN, PUBLIC
+from boilerhouse.api.errors import Problem, bad_request, not_found
+from boilerhouse.api.house import TheHouse
+from boilerhouse.api.informers import listed
+from boilerhouse.kube.resources import Key
+
+# What people call a kind, and what its controller is called.
+CONTROLLERS = {
+    **dict.fromkeys(("claim", "claims", "boilerhouseclaim", "bhc"), "claims"),
+    **dict.fromkeys(("pool", "pools", "boilerhousepool", "bhp"), "pools"),
+    **dict.fromkeys(("workload", "workloads", "boilerhouseworkload", "bhw"), "workloads"),
+}
+
+
+class Count(msgspec.Struct, rename="camel"):
+    total: int
+    by_phase: dict[str, int]
+
+
+class PoolCount(msgspec.Struct, rename="camel"):
+    total: int
+    by_phase: dict[str, int]
+    ready: int
+    warming: int
+
+
+class Stats(msgspec.Struct, rename="camel"):
+    instances: Count
+    claims: Count
+    workloads: Count
+    pools: PoolCount
+
+
+class Health(msgspec.Struct):
+    status: str
+
+
+@get("/stats", opt={"scope": ADMIN})
+async def stats(house: TheHouse, request: Request[Any, Any, Any]) -> Stats:
+    """Count what there is, by phase."""
+    informers = house.informers
+    pools = [pool.status for pool in listed(informers.pools)]
+    phases = _count("Degraded" if pool is None else pool.phase for pool in pools)
+    return Stats(
+        instances=_count(pod.status.phase or "Pending" for pod in listed(informers.pods)),
+        claims=_count(
+            "Pending" if claim.status is None else claim.status.phase
+            for claim in listed(informers.claims)
+        ),
+        workloads=_count(
+            one.status.get("phase", "Creating") for one in listed(informers.workloads)
+        ),
+        pools=PoolCount(
+            phases.total,
+            phases.by_phase,
+            ready=sum(pool.ready for pool in pools if pool is not None),
+            warming=sum(pool.warming for pool in pools if pool is not None),
+        ),
+    )
+
+
+def _count(phases: Iterable[str]) -> Count:
+    found = Counter(str(phase) for phase in phases)
+    return Count(found.total(), dict(sorted(found.items())))
+
+
+@get("/health", opt={"scope": PUBLIC})
+async def health(house: TheHouse) -> Health:
+    """Say whether requests can be served: 200 and ok, or 503 and why not."""
+    complaints = house.complaints()
+    if complaints:
+        raise Problem(503, "Unavailable", "; ".join(complaints), details={"complaints": complaints})
+    return Health("ok")
+
+
+@get("/why/{kind:str}/{name:str}", opt={"scope": ADMIN}, media_type="application/json")
+async def why(kind: FromPath[str], name: FromPath[str], house: TheHouse) -> Response[bytes]:
+    """Return the last passes over an object: what was seen, what was decided, how it ended."""
+    controller = CONTROLLERS.get(kind.lower())
+    if controller is None:
+        raise bad_request(f"kind: {kind!r} is none of claim, pool, workload")
+    key = Key(house.client.namespace, name)
+    if not house.operator.recorder.passes(controller, key):
+        raise not_found("Pass", f"{controller}/{name}")
+    body = house.operator.recorder.bundle(controller, key)
+    return Response(body, media_type="application/json")
+
+
+@get("/metrics", opt={"scope": ADMIN}, media_type="text/plain")
+async def metrics() -> Response[bytes]:
+    """Return the numbers of this process for Prometheus."""
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,193 @@
+"""/tenants: claim and release, and who has what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.params import FromPath, JSONBody
+from msgspec import Meta
+
+from boilerhouse.api import views
+from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
+from boilerhouse.api.errors import Problem, bad_request, conflict, not_found
+from boilerhouse.api.hangup import connected
+from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.informers import listed
+from boilerhouse.api.inputs import DEFAULT_WAIT, Wait, own_tenant, tenant_id
+from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import Source
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.release import NotClaimed
+from boilerhouse.core.names import claim_name
+from boilerhouse.kube.status import NotFound
+
+SHORTEST = 0.5  # seconds: `wait=0` still writes the claim before it answers
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Which workload; `workloadRef` is another name for it."""
+
+    workload: Name | None = None
+    workload_ref: Name | None = None
+    resume: bool = True
+
+
+class ReleaseRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Which workload; `workloadRef` is another name for it."""
+
+    workload: Name | None = None
+    workload_ref: Name | None = None
+
+
+@post("/tenants/{tenant:str}/claim", opt={"scope": ADMIN}, status_code=201)
+async def claim(
+    tenant: FromPath[str],
+    data: JSONBody[ClaimRequest],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    wait: Wait = DEFAULT_WAIT,
+) -> Response[views.Claimed]:
+    """Give a tenant its instance: 200 if it runs already, 201 if made, 202 if still pending."""
+    began = house.clock.monotonic()
+    tenant = tenant_id(tenant)
+    workload = _workload(data)
+    try:
+        async with connected(request.receive):
+            acquired = await house.operator.acquirer.acquire(
+                tenant, workload, resume=data.resume, wait=timedelta(seconds=max(wait, SHORTEST))
+            )
+    except UnknownWorkload:
+        raise not_found("Workload", workload) from None
+    except AnotherTenant as error:
+        raise conflict("ClaimTaken", str(error)) from None
+    found = acquired.claim
+    if found is None:
+        return _pending(tenant, workload, ClaimPhase.RELEASING)
+    if acquired.phase == ClaimPhase.ERROR:
+        raise _failed(found)
+    total = house.clock.monotonic() - began
+    body = views.claimed(found, source=acquired.source, stages=acquired.timings, total=total)
+    if not acquired.usable:
+        return Response(body, status_code=202, headers=_location(tenant))
+    house.activity.touch(found)
+    return Response(body, status_code=200 if acquired.source == Source.EXISTING else 201)
+
+
+@post("/tenants/{tenant:str}/release", opt={"scope": ADMIN}, status_code=200)
+async def release(
+    tenant: FromPath[str],
+    data: JSONBody[ReleaseRequest],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    wait: Wait = DEFAULT_WAIT,
+) -> Response[views.Released]:
+    """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
+    tenant = tenant_id(tenant)
+    workload = _workload(data)
+    try:
+        async with connected(request.receive):
+            answer = await house.operator.releaser.release(
+                tenant, workload, wait=timedelta(seconds=max(wait, SHORTEST))
+            )
+    except NotClaimed:
+        raise Problem(
+            404, "ClaimNotFound", f"tenant {tenant!r} has no claim on workload {workload!r}"
+        ) from None
+    if answer.phase == ClaimPhase.RELEASE_FAILED:
+        detail = answer.detail or "the files could not be saved"
+        raise conflict("ReleaseFailed", f"the release failed: {detail}", {"phase": answer.phase})
+    body = views.released(tenant, workload, answer.phase, answer.detail)
+    if body.status == "released":
+        return Response(body, status_code=200)
+    return Response(body, status_code=202, headers=_location(tenant))
+
+
+@get("/tenants", opt={"scope": TENANTS_READ})
+async def list_tenants(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Tenant]:
+    """Return every tenant with its claims, by id."""
+    caller = caller_of(request)
+    return views.tenants(
+        claim
+        for claim in listed(house.informers.claims)
+        if caller.sees(claim.spec.tenant_id, claim.spec.workload_ref)
+    )
+
+
+@get("/tenants/{tenant:str}", opt={"scope": TENANTS_READ})
+async def get_tenant(
+    tenant: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+) -> views.Tenant:
+    """Return one tenant with its claims."""
+    caller = caller_of(request)
+    tenant = own_tenant(caller, tenant)
+    held = [
+        claim
+        for claim in listed(house.informers.claims)
+        if claim.spec.tenant_id == tenant and caller.sees(tenant, claim.spec.workload_ref)
+    ]
+    if not held:
+        held = await _live(house, tenant)
+    found = views.tenants(held)
+    if not found:
+        raise Problem(404, "TenantNotFound", f"tenant {tenant!r} has no claims")
+    return found[0]
+
+
+async def _live(house: House, tenant: str) -> list[Claim]:
+    """Ask the server itself, for each workload there is, before saying that there is nothing."""
+    found = []
+    for key in house.informers.workloads.cache:
+        try:
+            found.append(await house.client.get(CLAIMS, claim_name(tenant, key.name)))
+        except NotFound:
+            continue
+    return [claim for claim in found if claim.spec.tenant_id == tenant]
+
+
+def _pending(tenant: str, workload: str, phase: ClaimPhase) -> Response[views.Claimed]:
+    """Answer for a claim that cannot even begin: the one before it is still on its way out."""
+    body = views.Claimed(
+        tenant_id=tenant,
+        phase=phase,
+        workload_ref=workload,
+        claim=claim_name(tenant, workload),
+        timings={},
+        detail="the tenant's last instance is still being released",
+    )
+    return Response(body, status_code=202, headers=_location(tenant))
+
+
+def _location(tenant: str) -> dict[str, str]:
+    return {"location": f"/api/v1/tenants/{quote(tenant, safe='')}"}
+
+
+def _workload(data: ClaimRequest | ReleaseRequest) -> str:
+    named = {name for name in (data.workload, data.workload_ref) if name is not None}
+    if len(named) != 1:
+        raise bad_request(
+            'workload: name one, as in {"workload": "my-agent"}'
+            if not named
+            else "workload and workloadRef name two different workloads"
+        )
+    return named.pop()
+
+
+def _failed(claim: Claim) -> Problem:
+    """Say why a claim is in Error, with the reason that its condition gives as the code."""
+    status = claim.status
+    assert status is not None, "it is in Error"
+    code = next(
+        (c.reason for c in status.conditions if c.type == "Ready" and c.reason), "ClaimError"
+    )
+    detail = status.detail or "the claim is in Error"
+    details = {"phase": str(status.phase), "claim": claim.metadata.name}
+    if "exceeded quota" in detail:
+        return Problem(429, "QuotaExceeded", detail, details=details, headers={"retry-after": "5"})
+    return conflict(code, detail, details)

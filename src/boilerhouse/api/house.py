@@ -1,0 +1,149 @@
+"""Everything that handlers reach for, put together once per process.
+
+Operator (client, informers, inline passes) ─► House ─► handlers (injected by name: `house`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from litestar.di import NamedDependency
+
+from boilerhouse.api.activity import Activity
+from boilerhouse.api.auth import Auth
+from boilerhouse.api.errors import not_found, too_many
+from boilerhouse.api.events import Feed
+from boilerhouse.api.informers import TRIGGERS, Informers
+from boilerhouse.api.streaming import Streams
+from boilerhouse.claims.objects import Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Dynamic, Pod
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import BadRequest, NotFound
+from boilerhouse.operator.operator import Operator
+from boilerhouse.workloads.objects import WORKLOADS
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+EXECS = 64  # commands that may run at the same time, over all instances
+
+
+class Places:
+    """A bounded number of seats; who finds none is told to come again."""
+
+    def __init__(self, what: str, count: int) -> None:
+        self._what = what
+        self._count = count
+        self.taken = 0
+
+    def __enter__(self) -> None:
+        if self.taken >= self._count:
+            raise too_many(f"{self._count} {self._what} are running already; try again")
+        self.taken += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.taken -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The API's world: an operator, whether it reconciles here or not, and what only we need."""
+
+    operator: Operator
+    informers: Informers
+    activity: Activity
+    feed: Feed
+    auth: Auth
+    streams: Streams = field(default_factory=Streams)
+    execs: Places = field(default_factory=lambda: Places("commands", EXECS))
+
+    @classmethod
+    def of(cls, operator: Operator, *, signing: bytes, key: str = "") -> House:
+        """Put it together around an operator that does not run yet, so that nothing is missed."""
+        informers = Informers(
+            operator.pod_informer,
+            operator.claim_informer,
+            operator.workload_informer,
+            operator.pool_informer,
+            Informer(operator.client, TRIGGERS),
+        )
+        client, clock = operator.client, operator.clock
+        return cls(
+            operator,
+            informers,
+            Activity(client, informers.claims, informers.workloads, clock),
+            Feed(informers, clock),
+            Auth(client, informers, clock, signing=signing, key=key),
+        )
+
+    @property
+    def client(self) -> Client:
+        return self.operator.client
+
+    @property
+    def clock(self) -> Clock:
+        return self.operator.clock
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Hear of what the operator does not listen to; at the end, write down what is known."""
+        async with self.informers.triggers.running():
+            try:
+                yield
+            finally:
+                self.feed.close()
+                await self.activity.flush()
+
+    def stop_streams(self) -> None:
+        """End every answer that would go on for ever, so that the server can stop."""
+        self.feed.close()
+        self.streams.end()
+
+    def complaints(self) -> list[str]:
+        """Say what is wrong with this process; empty when nothing is."""
+        return self.informers.complaints()
+
+    async def instance(self, name: str) -> Pod:
+        """Return an instance as the server knows it; only a managed Pod is one."""
+        try:
+            pod = await self.client.get(PODS, name)
+        except (NotFound, BadRequest):  # a text that cannot name a Pod names none
+            raise not_found("Instance", name) from None
+        if pod.metadata.labels.get(names.MANAGED) != "true":
+            raise not_found("Instance", name)
+        self.informers.pods.observe(pod)
+        return pod
+
+    async def workload(self, name: str) -> Dynamic:
+        """Return a workload; the server is asked before it is said to be missing."""
+        held = self.informers.workloads.get(self.client.namespace, name)
+        if held is not None:
+            return held
+        try:
+            found = await self.client.get(WORKLOADS, name)
+        except (NotFound, BadRequest):
+            raise not_found("Workload", name) from None
+        self.informers.workloads.observe(found)
+        return found
+
+    def claim_of(self, pod: Pod) -> Claim | None:
+        """Return the Claim that has an instance, if the informer knows it."""
+        ref = pod.metadata.annotations.get(names.CLAIM, "")
+        name, _, uid = ref.partition("/")
+        held = self.informers.claims.get(self.client.namespace, name) if name else None
+        return held if held is not None and held.metadata.uid == uid else None
+
+
+TheHouse = NamedDependency[House]  # injected by the name `house`

@@ -1,0 +1,77 @@
+"""The REST API's listener: plain HTTP on loopback unless there is a key to guard it.
+
+House ─► application ─► Listener ─► http://127.0.0.1:3000
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from boilerhouse.api.app import application
+from boilerhouse.api.auth import is_loopback
+from boilerhouse.api.house import House
+from boilerhouse.listening import Listener, ListenError, bind
+
+PORT = 3000
+KEY_VARIABLE = "BOILERHOUSE_API_KEY"
+
+
+def bind_api(host: str, port: int, *, key: str) -> socket.socket:
+    """Bind the API's port; without a key only where nobody else can reach it."""
+    host = "127.0.0.1" if host == "localhost" else host
+    if not key and not is_loopback(host):
+        raise ListenError(
+            f"will not listen on {host} without a key: set {KEY_VARIABLE}, or use 127.0.0.1"
+        )
+    return bind(host, [port])
+
+
+def address_of(bound: socket.socket) -> str:
+    """Return the URL that callers on this machine use."""
+    host, port = bound.getsockname()[:2]
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+class _Served:
+    """The application with what its listener asks of it at the end."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._inner = application(house)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._inner(scope, receive, send)
+
+    def end_streams(self) -> None:
+        self._house.stop_streams()
+
+
+@asynccontextmanager
+async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
+    """Serve a house on a bound socket while the context lasts; yields the address."""
+    async with house.running():
+        listener = Listener(bound, _Served(house))
+        await listener.start()
+        ticking = asyncio.create_task(_tick(listener), name="api-date")
+        try:
+            yield address_of(bound)
+        finally:
+            ticking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ticking
+            await listener.stop()
+
+
+async def _tick(listener: Listener) -> None:
+    while True:
+        await asyncio.sleep(1)
+        await listener.tick()

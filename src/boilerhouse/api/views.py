@@ -1,0 +1,231 @@
+"""How things look to a caller: objects of the cluster as the bodies that S1 writes down. Pure.
+
+Pod, Claim, Dynamic ─► Instance, Tenant, Resource, … ─► JSON
+
+What is not known is left out. More fields than S1's are allowed, other names for them are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.claims.objects import Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import rfc3339
+from boilerhouse.kube.kinds import Pod
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A body, or a part of one: camelCase, what is unknown is absent."""
+
+
+class EndpointView(View, frozen=True):
+    host: str
+    port: int | None = None  # absent if the workload exposes none
+
+
+class Instance(View, frozen=True):
+    name: str
+    phase: str  # the Pod's
+    labels: dict[str, str]
+    created_at: str
+    tenant_id: str | None = None
+    workload_ref: str | None = None
+    ip: str | None = None
+    last_activity: str | None = None
+    claimed_at: str | None = None
+    claim: str | None = None
+    source: str | None = None
+    node: str | None = None
+    ready: bool | None = None
+    terminating: bool | None = None
+    restarts: int | None = None
+    detail: str | None = None
+
+
+class TenantClaim(View, frozen=True):
+    name: str
+    tenant_id: str
+    workload_ref: str
+    phase: str
+    instance_id: str | None = None
+    endpoint: EndpointView | None = None
+    source: str | None = None
+    claimed_at: str | None = None
+    detail: str | None = None
+    last_activity: str | None = None
+    created_at: str | None = None
+    conditions: list[Any] | None = None
+
+
+class Tenant(View, frozen=True):
+    tenant_id: str
+    claims: list[TenantClaim] = msgspec.field(default_factory=list)
+
+
+class Claimed(View, frozen=True):
+    """The answer to a claim. `timings`: milliseconds by stage, which sum to their `total`."""
+
+    tenant_id: str
+    phase: str
+    workload_ref: str
+    claim: str
+    timings: dict[str, float]
+    instance_id: str | None = None
+    endpoint: EndpointView | None = None
+    source: str | None = None
+    claimed_at: str | None = None
+    detail: str | None = None
+
+
+class Released(View, frozen=True):
+    tenant_id: str
+    workload_ref: str
+    status: str  # "released" or "releasing"
+    phase: str
+    snapshot: dict[str, str] | None
+    detail: str | None = None
+
+
+class Resource(View, frozen=True):
+    """An object of one of our kinds, without what only Kubernetes cares for."""
+
+    name: str
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    created_at: str
+    generation: int = 0
+    resource_version: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    deleting: bool = False
+
+
+def instance(pod: Pod, claim: Claim | None) -> Instance:
+    """Show an instance; what a Claim knows of it is told along with it."""
+    meta, status = pod.metadata, pod.status
+    tenant = meta.annotations.get(names.TENANT_ID) or meta.labels.get(names.TENANT)
+    activity = None if claim is None else claim.metadata.annotations.get(names.LAST_ACTIVITY)
+    claimed = None if claim is None or claim.status is None else claim.status.claimed_at
+    return Instance(
+        name=meta.name,
+        phase=status.phase or "Pending",
+        labels=meta.labels,
+        created_at=_time(meta.creation_timestamp) or "",
+        tenant_id=tenant,
+        workload_ref=meta.labels.get(names.WORKLOAD),
+        ip=status.pod_ip or None,
+        last_activity=activity,
+        claimed_at=_time(claimed),
+        claim=meta.annotations.get(names.CLAIM, "").partition("/")[0] or None,
+        source=meta.annotations.get(names.SOURCE),
+        node=pod.spec.node_name or None,
+        ready=pod.ready,
+        terminating=True if meta.deletion_timestamp is not None else None,
+        restarts=sum(container.restart_count for container in status.container_statuses),
+        detail=": ".join(part for part in (status.reason, status.message) if part) or None,
+    )
+
+
+def tenant_claim(claim: Claim) -> TenantClaim:
+    meta, status = claim.metadata, claim.status or ClaimStatus()
+    return TenantClaim(
+        name=meta.name,
+        tenant_id=claim.spec.tenant_id,
+        workload_ref=claim.spec.workload_ref,
+        phase=status.phase,
+        instance_id=status.instance_id or None,
+        endpoint=_endpoint(status.endpoint),
+        source=status.source,
+        claimed_at=_time(status.claimed_at),
+        detail=status.detail or None,
+        last_activity=meta.annotations.get(names.LAST_ACTIVITY),
+        created_at=_time(meta.creation_timestamp),
+        conditions=msgspec.to_builtins(status.conditions) or None,
+    )
+
+
+def tenants(claims: Iterable[Claim]) -> list[Tenant]:
+    """Gather claims by tenant, by name."""
+    found: dict[str, list[TenantClaim]] = {}
+    for claim in claims:
+        found.setdefault(claim.spec.tenant_id, []).append(tenant_claim(claim))
+    return [
+        Tenant(tenant_id=tenant, claims=sorted(held, key=lambda one: one.workload_ref))
+        for tenant, held in sorted(found.items())
+    ]
+
+
+def claimed(
+    claim: Claim, *, source: str | None, stages: Mapping[str, float], total: float
+) -> Claimed:
+    """Show how a claim ended. The endpoint is that of an Active claim only."""
+    status = claim.status or ClaimStatus()
+    active = status.phase == ClaimPhase.ACTIVE
+    return Claimed(
+        tenant_id=claim.spec.tenant_id,
+        phase=status.phase,
+        workload_ref=claim.spec.workload_ref,
+        claim=claim.metadata.name,
+        timings=timings(stages, total),
+        instance_id=status.instance_id or None,
+        endpoint=_endpoint(status.endpoint) if active else None,
+        source=source if active else None,
+        claimed_at=_time(status.claimed_at),
+        detail=status.detail or None,
+    )
+
+
+def timings(stages: Mapping[str, float], total: float) -> dict[str, float]:
+    """Turn seconds by stage into milliseconds that sum to their `total`, to the microsecond.
+
+    What no stage accounts for is the stage `api`.
+    """
+    micros = {name: round(max(seconds, 0.0) * 1e6) for name, seconds in stages.items()}
+    whole = max(round(total * 1e6), sum(micros.values()))
+    micros["api"] = micros.get("api", 0) + whole - sum(micros.values())
+    return {name: count / 1000 for name, count in micros.items()} | {"total": whole / 1000}
+
+
+def released(tenant: str, workload: str, phase: ClaimPhase, detail: str) -> Released:
+    """Show how far a release has come."""
+    return Released(
+        tenant_id=tenant,
+        workload_ref=workload,
+        status="released" if phase == ClaimPhase.RELEASED else "releasing",
+        phase=str(phase),
+        snapshot=None,  # nothing is saved yet by a release
+        detail=detail or None,
+    )
+
+
+def resource(body: Mapping[str, Any]) -> Resource:
+    """Show an object as it came from the API."""
+    meta = body["metadata"]
+    return Resource(
+        name=meta["name"],
+        spec=body.get("spec", {}),
+        status=body.get("status", {}),
+        created_at=meta.get("creationTimestamp", ""),
+        generation=meta.get("generation", 0),
+        resource_version=meta.get("resourceVersion", ""),
+        labels=meta.get("labels", {}),
+        annotations=meta.get("annotations", {}),
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def _endpoint(endpoint: Endpoint | None) -> EndpointView | None:
+    if endpoint is None or not endpoint.host:
+        return None
+    return EndpointView(host=endpoint.host, port=endpoint.port or None)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else rfc3339(moment)

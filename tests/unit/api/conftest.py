@@ -1,0 +1,111 @@
+"""A whole house on an embedded API server: real routes, real operator, a kubelet that pretends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from structlog.testing import capture_logs
+
+from boilerhouse import catalogue
+from boilerhouse.api.app import application
+from boilerhouse.api.house import House
+from boilerhouse.api.serving import serving
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.inprocess import InProcess
+from boilerhouse.embedded.provision import NAMESPACE, provision
+from boilerhouse.embedded.server import ApiServer
+from boilerhouse.embedded.storage.store import Store
+from boilerhouse.kube.client import Client
+from boilerhouse.listening import bind
+from tests.controllers.world import NODE, World, make_node, started
+from tests.unit.api.node import PretendedNode
+
+SIGNING = b"s" * 32
+KEY = "correct-horse"
+
+
+@dataclass
+class Rest:
+    """The API as a caller sees it, and the world behind it."""
+
+    world: World
+    house: House
+    node: PretendedNode
+    http: httpx2.AsyncClient
+    server: ApiServer
+
+    async def post(self, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+        return await self.http.post(f"/api/v1{path}", json=body, **options)
+
+    async def get(self, path: str, **options: Any) -> httpx2.Response:
+        return await self.http.get(f"/api/v1{path}", **options)
+
+    async def claim(self, tenant: str, workload: str = "web", **options: Any) -> httpx2.Response:
+        return await self.post(f"/tenants/{tenant}/claim", {"workload": workload}, **options)
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Serve the house on a real port: for what needs a connection that can break."""
+        async with serving(self.house, bind("127.0.0.1", [0])) as address:
+            yield address
+
+
+@asynccontextmanager
+async def opened_rest(directory: Path, key: str = "") -> AsyncIterator[Rest]:
+    async with AsyncExitStack() as stack:
+        store = await Store.open(directory)
+        stack.push_async_callback(store.close)
+        server = ApiServer(store, SystemClock())
+        await server.start()
+        stack.push_async_callback(server.stop)
+        transport = InProcess(server)
+        await provision(transport, catalogue.crds())
+        client = Client(transport, NAMESPACE)
+        await make_node(client)
+        node = PretendedNode()
+        server.nodes[NODE] = node
+        world = World(client, SystemClock())
+        house = House.of(world.operator, signing=SIGNING, key=key)
+        await stack.enter_async_context(house.running())
+        await stack.enter_async_context(started(world.kubelet.manager, world.operator))
+        for informer in house.informers:
+            await informer.wait_synced()
+        asgi = httpx2.ASGITransport(app=application(house))
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(transport=asgi, base_url="http://127.0.0.1:3000", timeout=60)
+        )
+        yield Rest(world, house, node, http, server)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keep log lines instead of printing them."""
+    with capture_logs():
+        yield
+
+
+@pytest.fixture
+async def rest(tmp_path: Path) -> AsyncIterator[Rest]:
+    async with opened_rest(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def keyed(tmp_path: Path) -> AsyncIterator[Rest]:
+    """The same, guarded by a key."""
+    async with opened_rest(tmp_path / "data", KEY) as opened:
+        yield opened
+
+
+async def soon(holds: Any, timeout: float = 10) -> None:
+    """Wait until a question about this process is answered with yes."""
+    async with asyncio.timeout(timeout):
+        while not holds():  # noqa: ASYNC110  nobody announces it
+            await asyncio.sleep(0.01)
