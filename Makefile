@@ -1,7 +1,7 @@
 # setup   a ready .venv in the clone          up            run Boilerhouse on this machine
 # test    everything; CI runs this            check         format, lint, types, layers, fresh files, fast tests
 # gen     write the generated files           bench / soak  measure / long fault runs
-# cluster, cluster-down, e2e                  a real Kubernetes node for tests, and the suite on it
+# cluster, cluster-down, e2e, image           a real Kubernetes node for tests, the suite on it, our image
 # Only git, make and Python >= 3.11 are assumed; uv is brought along into .tools.
 
 SHELL := /bin/bash
@@ -14,7 +14,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export UV_NO_PROGRESS = 1
 
-.PHONY: help setup up test check gen lock bench soak cluster cluster-down e2e looked-over binaries
+.PHONY: help setup up test check gen lock bench soak cluster cluster-down image e2e looked-over binaries
 
 help:
 	@sed -n '1,5s/^# //p' Makefile
@@ -62,6 +62,10 @@ cluster: setup
 
 cluster-down: setup
 	@$(BIN)/python -m cluster down
+
+# The product's image, for the node if it is up; no Docker engine, no registry.
+image: setup
+	@$(BIN)/python -m cluster image
 
 e2e: setup binaries
 	@$(BIN)/pytest -m node $(ARGS)

@@ -1,4 +1,4 @@
-"""python -m cluster build [api|node] | api --dir DIR | up | down"""
+"""python -m cluster build [api|node] | api --dir DIR | up | down | image"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cluster import build as builder
-from cluster import node
+from cluster import image, node
 from cluster.api import ApiWorld
 from cluster.places import ClusterError, Places
 
@@ -26,6 +26,7 @@ def main() -> int:
     api.add_argument("--dir", type=Path, required=True, help="an empty directory")
     commands.add_parser("up", help="bring up a whole node; root")
     commands.add_parser("down", help="take it down, leaving nothing behind; root")
+    commands.add_parser("image", help="make the product's image; a node that is up gets it")
     args = parser.parse_args()
     places = Places.user()
     try:
@@ -37,6 +38,11 @@ def main() -> int:
         elif args.command == "up":
             node.up(places, say)
             say(f"export KUBECONFIG={node.kubeconfig(places)}")
+        elif args.command == "image":
+            made = image.make(places, say)
+            if node.is_up(places):
+                node.load_image(places, made)
+                say(f"the node has {image.NAME}")
         else:
             node.down(places, say)
     except ClusterError as error:

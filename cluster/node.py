@@ -85,6 +85,11 @@ def down(places: Places, say: Say) -> None:
         say("the node is down")
 
 
+def load_image(places: Places, archive: Path) -> None:
+    """Give a node that is up an image; one of the same name is replaced."""
+    _import_image(NodeFiles(places.node), archive)
+
+
 def _start(places: Places, archives: list[Path]) -> None:
     files = NodeFiles(places.node)
     plane = ControlPlane(
@@ -168,9 +173,14 @@ def _import_images(files: NodeFiles, processes: Processes, archives: list[Path])
 
     until("containerd", answers, lambda: processes.require("containerd"), 30)
     for archive in archives:
-        done = subprocess.run([*ctr, "images", "import", archive], capture_output=True, text=True)
-        if done.returncode:
-            raise ClusterError(f"containerd did not take {archive}: {done.stderr}")
+        _import_image(files, archive)
+
+
+def _import_image(files: NodeFiles, archive: Path) -> None:
+    ctr = ["ctr", "-a", str(files.containerd_socket), "-n", "k8s.io"]
+    done = subprocess.run([*ctr, "images", "import", archive], capture_output=True, text=True)
+    if done.returncode:
+        raise ClusterError(f"containerd did not take {archive}: {done.stderr}")
 
 
 def _start_relay(processes: Processes) -> str:

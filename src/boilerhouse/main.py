@@ -1,12 +1,30 @@
-"""Where the program begins: `boilerhouse …` and `python -m boilerhouse.main …`."""
+"""Where the program begins: `boilerhouse …` and `python -m boilerhouse.main …`.
+
+boilerhouse agent | snapshot-helper ─► that program, and nothing else imported
+boilerhouse …                       ─► the command line
+"""
 
 from __future__ import annotations
 
-from boilerhouse.cli.startup import import_structlog_alone, imports
+import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run one of the small programs of the product image, or the command line."""
+    # An agent runs beside every tenant: the command line's libraries would weigh more than it.
+    match sys.argv[1:]:
+        case ["agent"]:
+            from boilerhouse.agent.__main__ import main as run
+        case ["snapshot-helper"]:
+            from boilerhouse.helper.__main__ import main as run
+        case _:
+            run = _command_line
+    run()
+
+
+def _command_line() -> None:
+    from boilerhouse.cli.startup import import_structlog_alone, imports
+
     with imports():
         import_structlog_alone()
         from boilerhouse.cli.app import app

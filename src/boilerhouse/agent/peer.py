@@ -24,8 +24,8 @@ SILENCE = 60.0  # between two pieces of a body
 Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-class Unreachable(Exception):
-    """Nobody answers there, or not in a way that can be understood."""
+class Unreachable(Broken):
+    """Nobody answers there, or not in a way that can be understood, or not to the end."""
 
 
 async def dial_tcp(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
