@@ -136,6 +136,8 @@ def main(given: dict[str, str]) -> dict[str, str]:
         "trace pid 1 of the machine": lambda: syscall(
             nr(101, 117), 0x4206, int(given["machine_pid"]), 0, 0
         ),
+        "trace pid 1 of the container": lambda: syscall(nr(101, 117), 0x4206, 1, 0, 0),
+        "look into pid 1": lambda: os.listdir("/proc/1/fd") and "done",
         "signal a process of the machine": lambda: os.kill(int(given["machine_pid"]), 0),
         "reach the machine's loopback": lambda: connect("127.0.0.1", host_port),
         "reach another tenant": lambda: connect(given["other_address"], 8080),
@@ -154,7 +156,7 @@ def main(given: dict[str, str]) -> dict[str, str]:
         "make a mount namespace": lambda: syscall(nr(272, 97), 0x00020000),
         "clone into a user namespace": lambda: syscall(nr(56, 220), new_user | 17, 0, 0, 0, 0),
         "clone3": lambda: syscall(435, None, 0),
-        "enter a namespace": lambda: syscall(nr(308, 268), os.open("/proc/1/ns/pid", 0), 0),
+        "enter a namespace": lambda: syscall(nr(308, 268), os.open("/proc/self/ns/pid", 0), 0),
         "load a module": lambda: syscall(nr(313, 273), 0, b"", 0),
         "load a kernel": lambda: syscall(nr(246, 104), 0, 0, 0, 0),
         "load a bpf program": lambda: syscall(nr(321, 280), 0, None, 0),

@@ -42,6 +42,8 @@ EXPECTED: dict[str, set[str]] = {
     "see other processes": {"none"},
     "find Boilerhouse's environment": {"none"},
     "trace pid 1 of the machine": {"ESRCH", "EPERM"},
+    "trace pid 1 of the container": {"EPERM"},
+    "look into pid 1": {"EACCES"},
     "signal a process of the machine": {"ESRCH", "EPERM"},
     "reach the machine's loopback": {"ECONNREFUSED"},
     "reach another tenant": {"ECONNREFUSED"},

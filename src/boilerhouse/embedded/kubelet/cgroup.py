@@ -56,17 +56,23 @@ class Groups:
 
     @classmethod
     def find(cls, name: str, *, proc: Path = Path("/proc/self")) -> Groups:
-        """Prepare a subtree of this name under the group we run in, empty of a former life's."""
+        """Prepare a subtree of this name, and of our pid, under the group we run in.
+
+        Subtrees of the dead, who were killed before they could clean up, are removed.
+        """
         try:
-            roots, unified = _subtrees(proc, name)
+            roots, unified = _subtrees(proc, f"{name}-{os.getpid()}")
         except _Unavailable as why:
             return cls({}, unified=False, unenforced=str(why))
-        groups = cls(roots, unified=unified, unenforced=None)
-        for root in set(roots.values()):
-            for leftover in root.iterdir():
-                if leftover.is_dir() and leftover.name != _SUPERVISOR:
-                    _remove(leftover)
-        return groups
+        for parent in {root.parent for root in roots.values()}:
+            for found in parent.glob(f"{name}-*"):
+                pid = found.name.rpartition("-")[2]
+                if pid.isdecimal() and not Path("/proc", pid).exists():
+                    for leftover in found.iterdir():
+                        if leftover.is_dir():
+                            _remove(leftover)
+                    _remove(found)
+        return cls(roots, unified=unified, unenforced=None)
 
     def create(self, name: str, memory_bytes: int | None, cpu: float | None) -> Group:
         """Make a container's group with its limits; without enforcement, an empty one."""

@@ -62,6 +62,8 @@ def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report:
     # With --disable-userns a container's processes live one level below the owner of its mounts.
     if os.fstat(owner).st_ino != os.fstat(fds["user"]).st_ino:
         linux.setns(fds["user"], linux.CLONE_NEWUSER)
+    # Only now: set where a user namespace is made, it would bound all containers together.
+    _limit(resource.RLIMIT_NPROC, _PROCESSES)
     linux.hide_memory()
     linux.drop_capabilities()
     linux.no_new_privileges()
@@ -130,18 +132,19 @@ def join(cgroups: list[str]) -> None:
 
 def become(uid: int, gid: int) -> None:
     """Be the tenant to the kernel, within its limits. An ordinary user already is."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
-    count = _PROCESSES if most == resource.RLIM_INFINITY else min(most, _PROCESSES)
-    resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
     os.umask(0o022)
     if os.getuid() != uid:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+
+
+def _limit(what: int, value: int) -> None:
+    _, most = resource.getrlimit(what)
+    allowed = value if most == resource.RLIM_INFINITY else min(most, value)
+    resource.setrlimit(what, (allowed, allowed))
 
 
 def place(stdio: Sequence[int]) -> None:

@@ -80,7 +80,8 @@ class _Server:
             self._tools = staging.Tools(
                 bwrap=_sealed(source.read()),
                 libraries=libraries,
-                pause=_sealed(pause.program(machine)),
+                # Not readable: then the kernel lets no tenant trace it, and act as pid 1.
+                pause=_sealed(pause.program(machine), mode=0o111),
                 filter=_sealed(self._filter),
             )
         self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -272,12 +273,12 @@ def _forbid_link_local() -> None:
         raise OSError(-error, f"route: {os.strerror(-error)}")
 
 
-def _sealed(content: bytes) -> int:
+def _sealed(content: bytes, mode: int = 0o555) -> int:
     """Put bytes into an executable memory file that nobody can change any more."""
     fd = os.memfd_create("boilerhouse", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     while content:
         content = content[os.write(fd, content) :]
-    os.fchmod(fd, 0o555)
+    os.fchmod(fd, mode)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALED)
     return fd
 

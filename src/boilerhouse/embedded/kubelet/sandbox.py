@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -62,9 +61,8 @@ class Bubblewrapped:
         """Make ready to run Pods, whose identities are kept in `directory`; main thread only."""
         nursery = await Nursery.start(await asyncio.to_thread(bwrap.find))
         try:
-            name = await asyncio.to_thread(_name, directory)
             await asyncio.to_thread(hostetc.write, directory / "host-etc")
-            groups = await asyncio.to_thread(Groups.find, f"boilerhouse-{name}")
+            groups = await asyncio.to_thread(Groups.find, "boilerhouse")
             return cls(directory, clock, nursery, groups, Pump(clock))
         except BaseException:
             await nursery.close()
@@ -262,11 +260,6 @@ class PodSandbox:
             await self._uplink.close()
         self._network.close()
         self._parent.closed(self._pod_uid)
-
-
-def _name(directory: Path) -> str:
-    """One name per data directory: what a killed predecessor left is found and removed."""
-    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:12]
 
 
 def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
