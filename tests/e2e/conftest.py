@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.kubelet.sandbox import unavailable
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.transport import Http
+from tests.e2e.scene import Scene, opened
 from tests.waiting import until_found
+from tests.worlds import absent
 
 _NUMBERS = itertools.count(1)
 
@@ -27,3 +31,13 @@ async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
     yield client
     await client.delete(NAMESPACES, name)
     await client.close()
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    problems = await unavailable(tmp_path / "check", SystemClock())
+    if problems:
+        absent(f"containers cannot run here: {problems[0]}")
+    scene = await opened(tmp_path / "data")
+    yield scene
+    await scene.world.close()

@@ -57,7 +57,10 @@ class Events:
             self._dropped += 1
         self._waiting.append(
             {
-                "metadata": {"name": f"{meta.name}.{new_uid()[:13]}"},
+                "metadata": {
+                    "name": f"{meta.name}.{new_uid()[:13]}",
+                    "namespace": meta.namespace or self._client.namespace,
+                },
                 "involvedObject": {
                     "apiVersion": resource.api_version,
                     "kind": resource.kind,

@@ -24,6 +24,7 @@ from boilerhouse.embedded.kubelet.containerspec import Refused
 from boilerhouse.embedded.kubelet.launch import Launched
 from boilerhouse.embedded.kubelet.probes import Probe, Timing
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Running, Terminated, Waiting
+from boilerhouse.loop.events import Type
 
 Body = Mapping[str, Any]
 _IMAGE_FAILURES = ("ErrImagePull", "ErrImageNeverPull")
@@ -38,7 +39,7 @@ class Changed(Protocol):
 class Said(Protocol):
     """Told what people should know, for Events."""
 
-    def __call__(self, kind: str, reason: str, message: str) -> None: ...
+    def __call__(self, kind: Type, reason: str, message: str) -> None: ...
 
 
 class ContainerLoop:

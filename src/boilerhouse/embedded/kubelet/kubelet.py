@@ -25,7 +25,6 @@ from boilerhouse.embedded.kubelet.answering import Answers
 from boilerhouse.embedded.kubelet.builtin_images import Builtins
 from boilerhouse.embedded.kubelet.claims import Claims
 from boilerhouse.embedded.kubelet.container import Sandboxes
-from boilerhouse.embedded.kubelet.events import Events
 from boilerhouse.embedded.kubelet.images import ImageStore
 from boilerhouse.embedded.kubelet.launch import Machine
 from boilerhouse.embedded.kubelet.memory import Memory
@@ -40,6 +39,7 @@ from boilerhouse.kube.client import ALL, Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Node
 from boilerhouse.kube.resources import NODES, Resource
+from boilerhouse.loop.events import Events
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
 _LEAVE_SECONDS = 5.0
@@ -67,7 +67,6 @@ class Kubelet:
         sandboxes: Sandboxes,
         house: House,
         ledger: Ledger,
-        events: Events,
     ) -> None:
         self.sandboxes = sandboxes
         self.images = house.machine.images
@@ -75,10 +74,9 @@ class Kubelet:
         self._client = client
         self._house = house
         self._ledger = ledger
-        self._events = events
         self._pods = Informer(client, PODS, namespace=ALL)
         self._nodes: Informer[Node] = Informer(client, NODES, namespace=ALL)
-        self._scheduler = Scheduler(client, clock, ledger, self._bound, events.say)
+        self._scheduler = Scheduler(client, clock, ledger, self._bound, house.events)
         self._workers: dict[str, PodWorker] = {}
         self.answers = Answers(self._workers, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -98,7 +96,8 @@ class Kubelet:
             images = await asyncio.to_thread(ImageStore, data / "images", clock)
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
             there = settings.capacity or capacity(data)
-            events = Events(client, clock, NODE)
+            events = Events(client, clock, "kubelet")
+            await resources.enter_async_context(events.running())
             machine = Machine(clock, images, settings.builtins, settings.product_image, HOST_IP)
             house = House(
                 client,
@@ -108,15 +107,20 @@ class Kubelet:
                 Claims(client, data, settings.namespace),
                 data / "pods",
                 amounts(there),
-                events.say,
+                events,
             )
-            kubelet = cls(client, clock, sandboxes, house, Ledger(there), events)
+            kubelet = cls(client, clock, sandboxes, house, Ledger(there))
             node = NodeObject(client, clock, there, sandboxes.limits_unenforced)
             await node.register()
             await kubelet._begin(resources, node)
             kubelet._resources = resources.pop_all()
             return kubelet
         raise AssertionError("the block returns or raises")
+
+    @property
+    def cordoned(self) -> bool:
+        """Whether no Pod is given to the node now."""
+        return self._scheduler.cordoned
 
     async def _begin(self, resources: AsyncExitStack, node: NodeObject) -> None:
         await resources.enter_async_context(self._pods.running())
@@ -132,7 +136,7 @@ class Kubelet:
         for pod in pods:
             self._take(pod)
         resources.push_async_callback(self._leave)
-        for work in (self._scheduler.run(), self._events.run(), node.run()):
+        for work in (self._scheduler.run(), node.run()):
             resources.push_async_callback(_ended, _begun(work))
 
     async def close(self) -> None:

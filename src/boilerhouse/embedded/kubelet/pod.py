@@ -11,7 +11,6 @@ are there, its containers begin another life.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from boilerhouse.embedded.kubelet.launch import (
     drop_old_logs,
 )
 from boilerhouse.embedded.kubelet.memory import Memory
+from boilerhouse.embedded.kubelet.ports import Ports
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.reporting import Reporter
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
@@ -43,6 +43,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.loop.events import Events, Type
 
 Body = Mapping[str, Any]
 TERMINAL = ("Succeeded", "Failed")
@@ -62,7 +63,7 @@ class House:
     claims: Claims
     directory: Path  # one directory per Pod is in it
     capacity: Mapping[str, Quantity]
-    say: Callable[..., None]
+    events: Events
 
 
 class PodWorker:
@@ -88,7 +89,7 @@ class PodWorker:
             lambda: self.facts,
         )
         self._launcher: Launcher | None = None
-        self._forwarded: dict[int, int] = {}
+        self._ports = Ports(house.client)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
         self._ending = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -111,11 +112,13 @@ class PodWorker:
     def gone(self) -> None:
         """The Pod is not in the API any more: end it at once."""
         self._gone = self._forced = True
+        self._reporter.silence()
         self._end(0.0)
 
     def leave(self, grace: float) -> None:
         """End its processes and leave the rest: we go, the Pod stays."""
         self._leaving = True
+        self._reporter.silence()
         self._end(grace)
 
     def way_to(self, port: int) -> Callable[[int], Awaitable[socket.socket]] | None:
@@ -227,7 +230,8 @@ class PodWorker:
         assert self._launcher is not None, "containers start after the sandbox"
         launched = await self._launcher.start(container, attempt)
         if launched.running is None:
-            await self._tell_ports()
+            self._ports.reached |= self._launcher.listeners.ports
+            await self._ports.tell(self.pod.metadata)
         if attempt > 1:
             await asyncio.to_thread(drop_old_logs, self.directory, container["name"], attempt)
         return launched
@@ -249,9 +253,8 @@ class PodWorker:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.sandbox is None:
             self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=_network(pod))
-            ports = await self.sandbox.forward(self._sandboxed_ports())
-            self._forwarded = {inside: where[1] for inside, where in ports.items()}
-            await self._tell_ports()
+            await self._ports.forward(self.sandbox, self._sandboxed())
+            await self._ports.tell(pod.metadata)
         volumes = await self._volumes.prepare(pod.spec, self._sandboxed_volumes(), self.sandbox.own)
         view = PodView(
             pod.metadata,
@@ -282,29 +285,8 @@ class PodWorker:
         every = [*spec.get("initContainers", ()), *spec.get("containers", ())]
         return [one for one in every if self._house.machine.built_in(one) is None]
 
-    def _sandboxed_ports(self) -> list[int]:
-        return [
-            port["containerPort"]
-            for one in self._sandboxed()
-            for port in one.get("ports", ())
-            if port.get("protocol", "TCP") == "TCP"
-        ]
-
     def _sandboxed_volumes(self) -> set[str]:
         return {mount["name"] for one in self._sandboxed() for mount in mounts_of(one)}
-
-    async def _tell_ports(self) -> None:
-        """Write which ports are reached under another number; usually none."""
-        ports = dict(self._forwarded)
-        if self._launcher is not None:
-            ports |= self._launcher.listeners.ports
-        moved = ",".join(f"{inside}:{at}" for inside, at in sorted(ports.items()) if at != inside)
-        meta = self.pod.metadata
-        if moved == meta.annotations.get(names.PORTS, ""):
-            return
-        patch = {"metadata": {"uid": meta.uid, "annotations": {names.PORTS: moved or None}}}
-        with contextlib.suppress(NotFound):  # deleted meanwhile: the next event says so
-            await self._house.client.merge_patch(PODS, meta.name, patch, namespace=meta.namespace)
 
     def _all_wait(self, reason: str, message: str) -> None:
         for one in self.facts.containers:
@@ -312,8 +294,8 @@ class PodWorker:
         self._say("Warning", reason, message)
         self._reporter.changed(urgent=True)
 
-    def _say(self, kind: str, reason: str, message: str) -> None:
-        self._house.say(self.pod.metadata, kind, reason, message)
+    def _say(self, kind: Type, reason: str, message: str) -> None:
+        self._house.events.tell(PODS, self.pod, reason, message, type=kind)
 
     async def _stop_all(self) -> None:
         if self._deadline == float("inf"):  # it came to its end by itself

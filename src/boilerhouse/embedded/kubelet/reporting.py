@@ -52,10 +52,16 @@ class Reporter:
         self._urgent = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
-        self._gone = False
+        self._silent = False
+
+    def silence(self) -> None:
+        """Write nothing more: the Pod is gone, or we are leaving and it stays as it was."""
+        self._silent = True
+        self._dirty.clear()
+        self._settled.set()
 
     def changed(self, *, urgent: bool = False) -> None:
-        if self._gone:
+        if self._silent:
             return
         self._settled.clear()
         self._dirty.set()
@@ -78,8 +84,7 @@ class Reporter:
             self._dirty.clear()
             self._urgent.clear()
             if not await self._write():
-                self._gone = True
-                self._settled.set()
+                self.silence()
                 return
             if not self._dirty.is_set():
                 self._settled.set()

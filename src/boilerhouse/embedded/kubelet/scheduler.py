@@ -21,6 +21,7 @@ from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.status import ApiError, Conflict, NotFound
 from boilerhouse.kube.wire import STRATEGIC_PATCH
+from boilerhouse.loop.events import Events
 
 _AGAIN = 1.0
 
@@ -36,14 +37,14 @@ class Scheduler:
         clock: Clock,
         ledger: Ledger,
         bound: Callable[[Dynamic], None],
-        say: Callable[..., None],
+        events: Events,
     ) -> None:
         self.cordoned = False
         self._client = client
         self._clock = clock
         self._ledger = ledger
         self._bound = bound
-        self._say = say
+        self._events = events
         self._waiting: dict[str, Dynamic] = {}
         self._told: dict[str, str] = {}
         self._look = asyncio.Event()
@@ -121,7 +122,7 @@ class Scheduler:
 
     async def _refuse(self, pod: Dynamic, words: str) -> None:
         meta = pod.metadata
-        self._say(meta, "Warning", "FailedScheduling", words, "default-scheduler")
+        self._events.tell(PODS, pod, "FailedScheduling", words, type="Warning")
         condition = {
             "type": "PodScheduled",
             "status": "False",

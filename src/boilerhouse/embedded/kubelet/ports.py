@@ -1,0 +1,45 @@
+"""Where a Pod's ports are reached: at its own address, usually under their own number.
+
+declared ports ─► Ports.forward ─► taken? another ─► annotation boilerhouse.dev/ports
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from boilerhouse.core import names
+from boilerhouse.embedded.kubelet.container import Sandbox
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import NotFound
+
+
+class Ports:
+    """The ports of one Pod."""
+
+    def __init__(self, client: Client) -> None:
+        self.reached: dict[int, int] = {}  # declared ─► reached at
+        self._client = client
+
+    async def forward(self, sandbox: Sandbox, containers: Iterable[Mapping[str, Any]]) -> None:
+        """Listen for the TCP ports that sandboxed containers declare."""
+        declared = [
+            port["containerPort"]
+            for container in containers
+            for port in container.get("ports", ())
+            if port.get("protocol", "TCP") == "TCP"
+        ]
+        for port, (_, number) in (await sandbox.forward(declared)).items():
+            self.reached[port] = number
+
+    async def tell(self, pod: ObjectMeta) -> None:
+        """Write which ports are reached under another number; usually none, and nothing."""
+        moved = ",".join(f"{port}:{at}" for port, at in sorted(self.reached.items()) if at != port)
+        if moved == pod.annotations.get(names.PORTS, ""):
+            return
+        patch = {"metadata": {"uid": pod.uid, "annotations": {names.PORTS: moved or None}}}
+        with contextlib.suppress(NotFound):  # deleted meanwhile: the next event says so
+            await self._client.merge_patch(PODS, pod.name, patch, namespace=pod.namespace)

@@ -1,0 +1,291 @@
+"""Pods on the embedded kubelet: real sandboxes, driven through the API like any cluster's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from boilerhouse.core import names
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.kube.resources import (
+    EVENTS,
+    PODS,
+)
+from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
+from tests.e2e.scene import Scene
+from tests.e2e.tenants import Body, pod, server, sh
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+async def test_a_pod_lives_is_used_and_goes(scene: Scene) -> None:
+    """Created, Ready with an address, run in, read from, reached by proxy and address, deleted."""
+    await scene.create(pod("web", server("hello"), volumes=[]))
+    found = await scene.ready("web")
+    assert found.spec.node_name == "boilerhouse"
+    assert found.status.phase == "Running"
+    (container,) = found.status.container_statuses
+    assert (container.ready, container.started, container.restart_count) == (True, True, 0)
+    assert container.container_id.startswith("boilerhouse://")
+
+    done = await scene.client.pods.run(
+        "web", ["/bin/sh", "-c", "cat; echo told >&2; exit 3"], stdin=b"given"
+    )
+    assert (done.stdout, done.stderr, done.exit_code) == (b"given", b"told\n", 3)
+    missing = await scene.client.pods.run("web", ["no-such-program"])
+    assert missing.exit_code == 127
+    assert b"not found" in missing.stderr
+
+    answer = await scene.client.pods.proxy("web", 8080, "/a", query=[("b", "c d")])
+    assert (answer.status, answer.body) == (200, b"hello")
+    reader, writer = await asyncio.open_connection(found.status.pod_ip, 8080)
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    assert (await reader.read()).endswith(b"hello")
+    writer.close()
+    with pytest.raises(Unavailable):
+        await refused(scene, "web", 9999)
+
+    assert scene.directory(found.metadata.uid).is_dir()
+    await scene.client.delete(PODS, "web")
+    await scene.gone("web")
+    await scene.swept(found.metadata.uid)
+
+
+async def refused(scene: Scene, name: str, port: int) -> None:
+    reply = await scene.client.pods.proxy(name, port)
+    assert reply.status == 503, reply
+    raise Unavailable(reply.body.decode())
+
+
+async def test_logs_of_this_life_and_the_last(scene: Scene) -> None:
+    """A container that ends is started at once, then with a pause; each life has its log."""
+    script = "echo $(($(cat /data/n 2>/dev/null || echo 0)+1)) > /data/n; cat /data/n; sleep 0.3"
+    await scene.create(
+        pod(
+            "short",
+            sh(f"{script}; exit 7", volumeMounts=[{"name": "data", "mountPath": "/data"}]),
+            volumes=[{"name": "data", "emptyDir": {}}],
+        )
+    )
+    found = await scene.until(
+        "short",
+        lambda one: any(
+            status.state.waiting is not None and status.state.waiting.reason == "CrashLoopBackOff"
+            for status in one.status.container_statuses
+        ),
+    )
+    (container,) = found.status.container_statuses
+    assert found.status.phase == "Running"
+    assert container.restart_count == 1
+    assert container.last_state.terminated is not None
+    assert container.last_state.terminated.exit_code == 7
+    assert container.last_state.terminated.reason == "Error"
+    assert container.state.waiting is not None
+    assert "back-off 10s" in container.state.waiting.message
+    assert await scene.client.pods.log("short") == b"2\n"
+    assert await scene.client.pods.log("short", previous=True) == b"1\n"
+    events = await scene.client.list(EVENTS)
+    assert "BackOff" in {event.reason for event in events.items}
+    with pytest.raises(NotFound, match="container not found"):
+        await scene.client.pods.run("short", ["true"])
+
+
+async def test_logs_are_cut_as_asked(scene: Scene) -> None:
+    """Tail, bytes, time, timestamps, the container's name, and following until it ends."""
+    data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    await scene.create(
+        pod(
+            "talk",
+            sh("for i in 1 2 3; do echo line $i; done; read x < /data/go; echo end", **data),
+            sh("echo side; exec sleep 1000", name="side", **data),
+            initContainers=[sh("mkfifo /data/go", "init", **data)],
+            volumes=[{"name": "data", "emptyDir": {}}],
+            restartPolicy="Never",
+        )
+    )
+    logs = scene.client.pods
+    await scene.until("talk", lambda one: one.status.phase == "Running")
+    with pytest.raises(
+        BadRequest, match=r"choose one of: \[main side\] or one of the init containers: \[init\]"
+    ):
+        await logs.log("talk")
+    with pytest.raises(BadRequest, match="container nobody is not valid"):
+        await logs.log("talk", container="nobody")
+    async with logs.follow("talk", container="main") as chunks:
+        heard = b""
+        async for chunk in chunks:
+            heard += chunk
+            if heard.endswith(b"line 3\n"):
+                await scene.sh("talk", "echo x > /data/go", "side")
+    assert heard == b"line 1\nline 2\nline 3\nend\n"
+    assert await logs.log("talk", container="main", tail=1) == b"end\n"
+    assert await logs.log("talk", container="main", limit=6) == b"line 1"
+    stamped = await logs.log("talk", container="main", tail=1, timestamps=True)
+    moment, _, rest = stamped.partition(b" ")
+    assert rest == b"end\n"
+    assert moment.endswith(b"Z")
+    now = SystemClock().now()
+    assert await logs.log("talk", container="main", since=now.replace(year=now.year + 1)) == b""
+    with pytest.raises(BadRequest, match="previous terminated container"):
+        await logs.log("talk", container="main", previous=True)
+
+
+async def test_init_containers_and_sidecars_in_order(scene: Scene) -> None:
+    """One after the other; a sidecar's startup probe gates the rest, and it outlives the rest."""
+    data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    trap = "trap 'echo {0} >> /data/end; exit 0' TERM; "
+    await scene.create(
+        pod(
+            "order",
+            sh(trap.format("main") + "echo main >> /data/log; while :; do sleep 0.1; done", **data),
+            initContainers=[
+                sh("sleep 0.2; echo first >> /data/log", "first", **data),
+                sh(
+                    trap.format("side")
+                    + "sleep 0.3; echo side >> /data/log; touch /data/up; "
+                    + "while :; do sleep 0.1; done",
+                    "side",
+                    restartPolicy="Always",
+                    startupProbe={"exec": {"command": ["test", "-f", "/data/up"]}},
+                    **data,
+                ),
+                sh("echo last >> /data/log", "last", **data),
+            ],
+            volumes=[{"name": "data", "emptyDir": {}}],
+        )
+    )
+    found = await scene.ready("order")
+    initialized = found.status.condition("Initialized")
+    assert initialized is not None
+    assert initialized.status == "True"
+    order = await scene.sh("order", "sleep 0.2; cat /data/log", "main")
+    assert order.split() == ["first", "side", "last", "main"]
+    volume = scene.world.directory / "pods" / found.metadata.uid / "volumes" / "data"
+    kept = (volume / "end").open  # the directory goes with the Pod: hold the file
+    await scene.sh("order", "touch /data/end", "main")
+    with kept() as file:
+        await scene.client.delete(PODS, "order")
+        await scene.gone("order")
+        assert file.read().split() == ["main", "side"]
+
+
+async def test_a_failed_init_container_fails_the_pod(scene: Scene) -> None:
+    """With restartPolicy Never nothing is tried again, and the main container never starts."""
+    await scene.create(
+        pod("doomed", sh("echo no"), initContainers=[sh("exit 4", "init")], restartPolicy="Never")
+    )
+    found = await scene.until("doomed", lambda one: one.status.phase == "Failed")
+    (init,) = found.status.init_container_statuses
+    assert init.state.terminated is not None
+    assert init.state.terminated.exit_code == 4
+    (main,) = found.status.container_statuses
+    assert main.state.waiting is not None
+
+
+async def test_a_job_like_pod_completes(scene: Scene) -> None:
+    """OnFailure tries again until it works; then the sidecar is ended and the Pod Succeeded."""
+    data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    await scene.create(
+        pod(
+            "job",
+            sh("test -f /data/tried && exit 0; touch /data/tried; exit 1", **data),
+            initContainers=[sh("exec sleep 1000", "side", restartPolicy="Always")],
+            restartPolicy="OnFailure",
+            volumes=[{"name": "data", "emptyDir": {}}],
+        )
+    )
+    found = await scene.until("job", lambda one: one.status.phase == "Succeeded")
+    (main,) = found.status.container_statuses
+    assert main.restart_count == 1
+    assert main.state.terminated is not None
+    assert main.state.terminated.reason == "Completed"
+    await scene.client.delete(PODS, "job")
+    await scene.gone("job")
+
+
+async def test_readiness_follows_the_probe(scene: Scene) -> None:
+    """Ready comes and goes with the answer, without a restart."""
+    probe = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1}
+    probe["failureThreshold"] = 1
+    await scene.create(pod("moody", sh("exec sleep 1000", readinessProbe=probe)))
+    await scene.until("moody", lambda one: one.status.phase == "Running")
+    await scene.sh("moody", "touch /tmp/up")
+    await scene.ready("moody")
+    await scene.sh("moody", "rm /tmp/up")
+    found = await scene.until("moody", lambda one: not one.ready)
+    ready = found.status.condition("Ready")
+    assert ready is not None
+    assert ready.reason == "ContainersNotReady"
+    assert "main" in ready.message
+    assert found.status.container_statuses[0].restart_count == 0
+
+
+async def test_liveness_restarts(scene: Scene) -> None:
+    """A container that stops answering is ended and started again."""
+    probe = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1}
+    await scene.create(pod("dull", sh("touch /tmp/up; exec sleep 1000", livenessProbe=probe)))
+    first = await scene.ready("dull")
+    await scene.sh("dull", "rm /tmp/up")
+    again = await scene.until(
+        "dull", lambda one: one.ready and one.status.container_statuses[0].restart_count == 1
+    )
+    before, after = (one.status.container_statuses[0].container_id for one in (first, again))
+    assert before != after
+
+
+async def test_memory_is_limited(scene: Scene) -> None:
+    """A container that takes more than its limit is OOMKilled and comes back with its files."""
+    assert scene.world.kubelet is not None
+    if scene.world.kubelet.sandboxes.limits_unenforced:
+        pytest.skip(scene.world.kubelet.sandboxes.limits_unenforced)
+    eat = "test -f /data/ate && exec sleep 1000; touch /data/ate; exec tail /dev/zero"
+    await scene.create(
+        pod(
+            "eater",
+            sh(
+                eat,
+                resources={"limits": {"memory": "32Mi"}},
+                volumeMounts=[{"name": "data", "mountPath": "/data"}],
+            ),
+            volumes=[{"name": "data", "emptyDir": {}}],
+        )
+    )
+    found = await scene.until(
+        "eater", lambda one: one.ready and one.status.container_statuses[0].restart_count == 1
+    )
+    last = found.status.container_statuses[0].last_state.terminated
+    assert last is not None
+    assert (last.reason, last.exit_code) == ("OOMKilled", 137)
+
+
+async def test_two_pods_listen_on_one_port(scene: Scene) -> None:
+    """Each has an address of its own, and both answer there under the port they chose."""
+    await scene.create(pod("one", server("first")))
+    await scene.create(pod("two", server("second")))
+    one, two = await scene.ready("one"), await scene.ready("two")
+    assert one.status.pod_ip != two.status.pod_ip
+    for found, text in ((one, b"first"), (two, b"second")):
+        reader, writer = await asyncio.open_connection(found.status.pod_ip, 8080)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await reader.read()).endswith(text)
+        writer.close()
+
+
+async def test_a_taken_port_is_told(scene: Scene) -> None:
+    """If somebody else listens at the Pod's address already, the annotation says where it is."""
+    with socket.socket() as thief:
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        thief.bind(("0.0.0.0", 0))
+        thief.listen()
+        port = thief.getsockname()[1]
+        await scene.create(pod("late", server("moved", port=port)))
+        found = await scene.until("late", lambda one: one.ready and bool(one.metadata.annotations))
+        told = found.metadata.annotations[names.PORTS]
+        guest, _, reached = told.partition(":")
+        assert guest == str(port)
+        reader, writer = await asyncio.open_connection(found.status.pod_ip, int(reached))
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await reader.read()).endswith(b"moved")
+        writer.close()
