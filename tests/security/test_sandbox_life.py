@@ -13,8 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.kubelet import bwrap
 from boilerhouse.embedded.kubelet.container import Exit, Mount, SandboxError
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.embedded.kubelet.sandbox import (
+    Bubblewrapped,
+    PodSandbox,
+    sandbox_unavailable,
+)
 from tests.security.containers import Heard, execute, run, sandboxes, shell
 
 
@@ -341,6 +347,18 @@ async def test_the_death_of_the_fork_server_is_noticed(opened: Bubblewrapped) ->
     assert (await asyncio.wait_for(container.wait(), 20)).code == 137
     with pytest.raises(SandboxError, match="died"):
         await opened.create("next")
+
+
+async def test_the_check_before_start_really_starts_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds nothing wrong here, and says what is if bubblewrap does not work."""
+    assert await sandbox_unavailable(tmp_path, SystemClock()) == []
+    other = bwrap.Bubblewrap(Path("/usr/bin/ls"), None)
+    monkeypatch.setattr(bwrap, "find", lambda: other)
+    (reason,) = await sandbox_unavailable(tmp_path, SystemClock())
+    assert "cannot be set up" in reason
+    assert "ls" in reason or "--args" in reason
 
 
 async def test_limits_hold_where_the_machine_lets_us_set_them(opened: Bubblewrapped) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import selectors
@@ -101,6 +102,7 @@ class _Server:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._selector.register(woken, selectors.EVENT_READ, lambda: self._reap(woken))
         self._selector.register(self._channel, selectors.EVENT_READ, self._serve)
+        gc.freeze()  # what is here now stays: children need not copy pages to count it
         send(self._channel, {"ready": os.getpid()}, [])
         while True:
             for key, _ in self._selector.select():

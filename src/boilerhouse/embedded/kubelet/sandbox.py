@@ -165,7 +165,15 @@ class PodSandbox:
         )
         container = None
         try:
-            container = await self._hold(spec, group)
+            try:
+                container = await self._hold(spec, group)
+            except SandboxError as error:
+                # Where /proc/sys is read-only (inside other containers) bwrap cannot forbid user
+                # namespaces for good. The seccomp filter still refuses to make one.
+                if "max_user_namespaces" not in str(error) or not self._parent.close_userns:
+                    raise
+                self._parent.close_userns = False
+                container = await self._hold(spec, group)
             await container.run(_output(log), self._parent.pump, self._parent.clock)
         except BaseException:
             if container is not None:
@@ -279,7 +287,7 @@ def _env(spec: ContainerSpec) -> dict[str, str]:
     return {"PATH": DEFAULT_PATH, "HOME": home, **spec.env}
 
 
-async def unavailable(directory: Path, clock: Clock) -> list[str]:
+async def sandbox_unavailable(directory: Path, clock: Clock) -> list[str]:
     """Start a trivial container and return why that failed; empty if containers run here."""
     opened = None
     try:
