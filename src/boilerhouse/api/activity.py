@@ -135,7 +135,7 @@ class Activity:
             return False
         except ApiError as error:
             log.warning("activity.not_written", claim=meta.name, error=str(error))
-            return True
+            return error.status_code >= 500  # what is refused today is refused tomorrow
         pending.written = at
         return True
 

@@ -118,6 +118,8 @@ class Auth:
         if self._key is not None and hmac.compare_digest(_digest(token), self._key):
             return AN_ADMIN
         uid = claimtoken.verify(self._signing, token)
+        if uid is None and self._key is None:
+            _unauthorized("this server has no key: call it without one, or with a claim's token")
         if uid is None:
             _unauthorized("the key or token is not valid")
         claim = await self._active(uid)

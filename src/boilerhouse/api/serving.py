@@ -57,18 +57,17 @@ class _Served:
 
 @asynccontextmanager
 async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
-    """Serve a house on a bound socket while the context lasts; yields the address."""
-    async with house.running():
-        listener = Listener(bound, _Served(house))
-        await listener.start()
-        ticking = asyncio.create_task(_tick(listener), name="api-date")
-        try:
-            yield address_of(bound)
-        finally:
-            ticking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await ticking
-            await listener.stop()
+    """Serve a house that runs, while the context lasts; yields the address."""
+    listener = Listener(bound, _Served(house))
+    await listener.start()
+    ticking = asyncio.create_task(_tick(listener), name="api-date")
+    try:
+        yield address_of(bound)
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+        await listener.stop()
 
 
 async def _tick(listener: Listener) -> None:

@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
-from litestar.types import Receive, Scope, Send
+from litestar import Response
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from boilerhouse.api.hangup import HungUp, connected
 
@@ -44,8 +45,8 @@ class Streams:
             task.cancel()
 
 
-class Streaming:
-    """An answer as an ASGI application. `opened` holds what must be closed after the last piece."""
+class Streaming(Response[Any]):
+    """An answer that goes on. `opened` holds what must be closed after the last piece."""
 
     def __init__(
         self,
@@ -55,12 +56,16 @@ class Streaming:
         media_type: str,
         opened: AsyncExitStack | None = None,
     ) -> None:
+        super().__init__(None, media_type=media_type)
         self._streams = streams
         self._chunks = chunks
-        self._media_type = media_type
         self._opened = opened or AsyncExitStack()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def to_asgi_response(self, *_: object, **__: object) -> ASGIApp:  # type: ignore[override]
+        # Litestar asks for its own class, and calls what it gets as an ASGI application
+        return self._answer
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.enter()
         try:
             async with self._opened, connected(receive):
@@ -75,7 +80,7 @@ class Streaming:
 
     async def _send(self, send: Send) -> None:
         headers = [
-            (b"content-type", self._media_type.encode()),
+            (b"content-type", str(self.media_type).encode()),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),  # a proxy that collects pieces spoils the point
         ]

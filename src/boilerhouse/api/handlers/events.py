@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, WebSocket, get, websocket
 from litestar.params import QueryParameter
-from litestar.types import ASGIApp
 
 from boilerhouse.api.auth import ADMIN, SUBPROTOCOL
 from boilerhouse.api.errors import too_many
@@ -25,7 +24,7 @@ EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer
 @get("/events", opt={"scope": ADMIN}, media_type="text/event-stream")
 async def stream_events(
     house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
-) -> ASGIApp:
+) -> Streaming:
     """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
     _check_room(house.feed)
     last = request.headers.get("last-event-id", last_event_id)

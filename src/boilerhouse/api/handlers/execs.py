@@ -9,9 +9,8 @@ from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, post
+from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody
-from litestar.types import ASGIApp
 from msgspec import Meta
 
 from boilerhouse.api.auth import INSTANCES_EXEC
@@ -56,7 +55,7 @@ async def exec_instance(
     data: JSONBody[ExecRequest],
     house: TheHouse,
     request: Request[Any, Any, Any],
-) -> ASGIApp | ExecResult:
+) -> Response[ExecResult]:
     """Run a command. With `Accept: application/x-ndjson` the output comes line by line."""
     command = argv(data.command, data.env)
     if not data.command[0]:
@@ -69,12 +68,13 @@ async def exec_instance(
     with house.execs:
         async with house.activity.busy(claim), connected(request.receive):
             ending = await _run(house, pod, command, data)
-    return ExecResult(
+    result = ExecResult(
         ending.exit_code,
         ending.stdout.decode(errors="replace"),
         ending.stderr.decode(errors="replace"),
         ending.truncated,
     )
+    return Response(result, status_code=200)
 
 
 async def _run(house: House, pod: Pod, command: list[str], data: ExecRequest) -> Ending:
@@ -92,7 +92,7 @@ async def _run(house: House, pod: Pod, command: list[str], data: ExecRequest) ->
     return Ending(result.exit_code, result.stdout, result.stderr, result.truncated)
 
 
-async def _streamed(house: House, pod: Pod, command: list[str], data: ExecRequest) -> ASGIApp:
+async def _streamed(house: House, pod: Pod, command: list[str], data: ExecRequest) -> Streaming:
     """Open the command first: what keeps it from running is still an honest status."""
     async with AsyncExitStack() as opening:
         opening.enter_context(house.execs)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from litestar import Request, get
 from litestar.params import FromPath, FromQuery, QueryParameter
-from litestar.types import ASGIApp
 
 from boilerhouse.api.auth import INSTANCES_READ
 from boilerhouse.api.errors import conflict
@@ -37,7 +36,7 @@ async def instance_logs(
     since: FromQuery[str | None] = None,
     follow: FromQuery[bool] = False,
     previous: FromQuery[bool] = False,
-) -> ASGIApp:
+) -> Streaming:
     """Return the log as text; with `follow` it goes on until the program or the caller ends."""
     pod = await found(house, request, name)
     start = None if since is None else moment(since, house.clock)

@@ -1,0 +1,86 @@
+"""Activity: written at once, then at most once per interval, and never lost at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import pytest
+
+from boilerhouse.api.activity import Activity
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import parse_time
+from tests.unit.api.conftest import Rest, soon
+
+
+@pytest.fixture
+async def claim(rest: Rest) -> Claim:
+    await rest.world.ready_workload(idle={"timeoutSeconds": 1})  # an interval of 0.25 s
+    name = await rest.world.claim("alice")
+    return await rest.world.claimed(name)
+
+
+async def noted(rest: Rest, claim: Claim) -> datetime | None:
+    found = await rest.world.client.get(CLAIMS, claim.metadata.name)
+    text = found.metadata.annotations.get(names.LAST_ACTIVITY)
+    return None if text is None else parse_time(text)
+
+
+async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
+    """The first is written at once, the rest as one at the end of the interval."""
+    activity = rest.house.activity
+    before = claim.metadata.resource_version
+    versions: set[str] = set()
+    rest.house.informers.claims.subscribe(
+        lambda change: versions.add(change.new.metadata.resource_version) if change.new else None
+    )
+    for _ in range(50):
+        activity.touch(claim)
+        await asyncio.sleep(0)
+    last = rest.world.clock.now()
+    await soon(lambda: not activity._pending)
+    written = await noted(rest, claim)
+    assert written is not None
+    assert abs((written - last).total_seconds()) < 0.2
+    assert 1 <= len(versions - {before}) <= 3
+
+
+async def test_a_long_call_keeps_the_tenant_active(rest: Rest, claim: Claim) -> None:
+    """While a call is in flight the annotation moves on, and its end is noted too."""
+    async with rest.house.activity.busy(claim):
+        await rest.world.settles(lambda: _after(rest, claim, None))
+        first = await noted(rest, claim)
+        await rest.world.settles(lambda: _after(rest, claim, first))
+    end = rest.world.clock.now()
+    await soon(lambda: not rest.house.activity._pending)
+    last = await noted(rest, claim)
+    assert last is not None and abs((end - last).total_seconds()) < 0.3
+
+
+async def _after(rest: Rest, claim: Claim, moment: datetime | None) -> bool:
+    now = await noted(rest, claim)
+    return now is not None and (moment is None or now > moment)
+
+
+async def test_the_last_touch_survives_the_end(rest: Rest, claim: Claim) -> None:
+    """Stopping writes down what still waited for its interval."""
+    informers = rest.house.informers
+    activity = Activity(rest.world.client, informers.claims, informers.workloads, rest.world.clock)
+    activity.touch(claim)
+    await rest.world.settles(lambda: _after(rest, claim, None))
+    activity.touch(claim)
+    last = rest.world.clock.now()
+    await activity.flush()
+    written = await noted(rest, claim)
+    assert written is not None and abs((written - last).total_seconds()) < 0.1
+
+
+async def test_a_successor_is_not_touched(rest: Rest, claim: Claim) -> None:
+    """Activity of a claim that is gone is not written on another of its name."""
+    await rest.world.client.delete(CLAIMS, claim.metadata.name)
+    await rest.world.gone(CLAIMS, claim.metadata.name)
+    await rest.world.claim("alice")
+    rest.house.activity.touch(claim)
+    await soon(lambda: not rest.house.activity._pending)
+    assert await noted(rest, claim) is None

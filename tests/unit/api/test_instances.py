@@ -1,0 +1,221 @@
+"""Instances over HTTP: lists, exec, logs, destroy, and what is refused of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from boilerhouse.api.house import Places
+from boilerhouse.core import names
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import NotFound
+from tests.controllers.world import NODE
+from tests.unit.api.conftest import Rest, soon
+from tests.unit.api.node import missing
+
+
+@pytest.fixture
+async def instance(rest: Rest) -> str:
+    """The name of alice's instance."""
+    await rest.world.ready_workload()
+    answer = await rest.claim("alice")
+    name: str = answer.json()["instanceId"]
+    return name
+
+
+async def run(rest: Rest, instance: str, *command: str, **more: Any) -> httpx2.Response:
+    return await rest.post(f"/instances/{instance}/exec", {"command": command, **more})
+
+
+async def test_an_instance_is_shown_as_s1_writes_it(rest: Rest, instance: str) -> None:
+    """Every field of S1 is there, in the list and by name alike."""
+    [listed] = (await rest.get("/instances")).json()
+    one = (await rest.get(f"/instances/{instance}")).json()
+    assert listed["name"] == one["name"] == instance
+    assert (one["phase"], one["tenantId"], one["workloadRef"]) == ("Running", "alice", "web")
+    assert one["ip"].startswith("10.0.")
+    assert one["labels"][names.MANAGED] == "true"
+    assert one["createdAt"].endswith("Z")
+    assert one["claimedAt"].endswith("Z")
+
+
+async def test_only_managed_pods_are_instances(rest: Rest) -> None:
+    """Any other Pod of the namespace does not exist here: not to look at, run in or destroy."""
+    spec = {"containers": [{"name": "c", "image": "x"}]}
+    await rest.world.client.create(PODS, {"metadata": {"name": "operator"}, "spec": spec})
+    assert (await rest.get("/instances")).json() == []
+    for answer in (
+        await rest.get("/instances/operator"),
+        await rest.get("/instances/operator/logs"),
+        await rest.post("/instances/operator/destroy"),
+        await run(rest, "operator", "ls"),
+    ):
+        assert answer.status_code == 404
+        assert "'operator'" in answer.json()["error"]
+    assert (await rest.world.client.get(PODS, "operator")).metadata.name == "operator"
+
+
+async def test_names_that_name_nothing(rest: Rest) -> None:
+    """Unknown and impossible names are 404 or 400, never 500."""
+    for name in ("nobody", "..", "%2e%2e", "a%2Fb", "x" * 5000, "%00", "%F0%9F%98%80"):
+        assert (await rest.get(f"/instances/{name}")).status_code in (400, 404), name
+        assert (await run(rest, name, "ls")).status_code in (400, 404), name
+
+
+async def test_exec_returns_output_and_exit_code(rest: Rest, instance: str) -> None:
+    """stdout, stderr, the exit code, and that nothing was cut off."""
+    answer = await run(rest, instance, "echo", "hello", "world")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "exitCode": 0, "stdout": "hello world\n", "stderr": "", "truncated": False,
+    }  # fmt: skip
+
+
+async def test_exec_feeds_stdin_and_sets_env(rest: Rest, instance: str) -> None:
+    """stdin reaches the command with its end; env goes through the program `env`."""
+    answer = await run(rest, instance, "cat", stdin="héllo")
+    assert answer.json()["stdout"] == "héllo"
+    answer = await run(rest, instance, "printenv", env={"A": "1 2", "B": "x"})
+    assert answer.json()["stdout"] == "A=1 2 B=x printenv\n"
+    assert (await run(rest, instance, "ls", env={"A=B": "x"})).status_code == 400
+
+
+async def test_a_missing_program_is_an_answer(rest: Rest, instance: str) -> None:
+    """200 with 127 and the shell's words, whether the node says it as an exit or as an error."""
+    rest.node.programs["gone"] = missing
+    for program in ("nope", "gone"):
+        answer = await run(rest, instance, program)
+        assert answer.status_code == 200
+        assert answer.json()["exitCode"] == 127
+        assert f"{program}: command not found" in answer.json()["stderr"]
+
+
+async def test_output_is_capped(rest: Rest, instance: str) -> None:
+    """A flood keeps its first MiB per stream, says `truncated`, and still ends by itself."""
+    body = (await run(rest, instance, "flood")).json()
+    assert len(body["stdout"]) == 1 << 20
+    assert (body["exitCode"], body["stderr"], body["truncated"]) == (3, "done\n", True)
+
+
+async def test_a_command_that_does_not_end_is_ended(rest: Rest, instance: str) -> None:
+    """504 with what was written so far; the node is told to let go."""
+    answer = await run(rest, instance, "hang", timeoutSeconds=0.2)
+    assert (answer.status_code, answer.json()["code"]) == (504, "CommandTimeout")
+    assert answer.json()["details"]["stdout"] == "begun\n"
+    await soon(lambda: rest.node.running == 0)
+
+
+async def test_exec_in_a_dead_instance_is_a_conflict(rest: Rest, instance: str) -> None:
+    """409 naming the phase, for what has ended and for what has not begun."""
+    await rest.world.client.merge_patch(
+        PODS, instance, {"status": {"phase": "Failed"}}, subresource="status"
+    )
+    answer = await run(rest, instance, "ls")
+    assert (answer.status_code, answer.json()["code"]) == (409, "InstanceNotRunning")
+    assert "Failed" in answer.json()["error"]
+
+
+async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:
+    """No command, no strings, a NUL, a timeout out of range, an unknown field."""
+    bodies: list[dict[str, Any]] = [
+        {}, {"command": []}, {"command": "ls"}, {"command": [1]}, {"command": ["a\0b"]},
+        {"command": [""]}, {"command": ["ls"], "timeoutSeconds": 0},
+        {"command": ["ls"], "timeoutSeconds": 1e9}, {"command": ["ls"], "tty": True},
+    ]  # fmt: skip
+    for body in bodies:
+        answer = await rest.post(f"/instances/{instance}/exec", body)
+        assert answer.status_code == 400, (body, answer.text)
+
+
+async def test_too_many_commands_are_429(rest: Rest, instance: str) -> None:
+    """Who finds no free place is told when to come again."""
+    crowd = Places("commands", 1)
+    object.__setattr__(rest.house, "execs", crowd)
+    with crowd:
+        answer = await run(rest, instance, "echo")
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert (await run(rest, instance, "echo")).status_code == 200
+
+
+async def test_exec_streams_lines_of_json(rest: Rest, instance: str) -> None:
+    """With Accept: application/x-ndjson the pieces come as they are written, the code last."""
+    accept = {"accept": "application/x-ndjson"}
+    answer = await rest.http.post(
+        f"/api/v1/instances/{instance}/exec",
+        json={"command": ["cat"], "stdin": "hi"},
+        headers=accept,
+    )
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert lines == [{"stream": "stdout", "data": "hi"}, {"exitCode": 0}]
+    answer = await rest.http.post(
+        f"/api/v1/instances/{instance}/exec",
+        json={"command": ["hang"], "timeoutSeconds": 0.2},
+        headers=accept,
+    )
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert lines[0] == {"stream": "stdout", "data": "begun\n"}
+    assert lines[-1]["code"] == "CommandTimeout"
+
+
+async def test_hanging_up_ends_the_command(rest: Rest, instance: str) -> None:
+    """A caller that goes away during exec or logs -f leaves nothing running."""
+    async with rest.served() as address, httpx2.AsyncClient(base_url=address) as http:
+        url = f"/api/v1/instances/{instance}"
+        for begin in (
+            http.stream("GET", f"{url}/logs", params={"follow": "true"}),
+            http.stream(
+                "POST",
+                f"{url}/exec",
+                json={"command": ["hang"]},
+                headers={"accept": "application/x-ndjson"},
+            ),
+        ):
+            async with begin as answer:
+                async for _ in answer.aiter_bytes():
+                    break
+                assert rest.node.running == 1
+            await soon(lambda: rest.node.running == 0)
+        plain = asyncio.create_task(http.post(f"{url}/exec", json={"command": ["hang"]}))
+        await soon(lambda: rest.node.running == 1)
+        plain.cancel()
+        await soon(lambda: rest.node.running == 0)
+        await asyncio.gather(plain, return_exceptions=True)
+
+
+async def test_logs_are_text(rest: Rest, instance: str) -> None:
+    """Whole, the last lines, or since a time; a number that is none is 400."""
+    answer = await rest.get(f"/instances/{instance}/logs")
+    assert answer.text == "one\ntwo\nthree\n"
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert (await rest.get(f"/instances/{instance}/logs?tail=1")).text == "three\n"
+    for since in ("10m", "90", "1h30m", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00+02:00"):
+        answer = await rest.get(f"/instances/{instance}/logs", params={"since": since})
+        assert answer.status_code == 200, since
+        assert any(key == "sinceTime" for key, _ in rest.node.queries[-1])
+    for query in ("tail=x", "tail=-1", "since=yesterday", "since=", "follow=perhaps"):
+        answer = await rest.get(f"/instances/{instance}/logs?{query}")
+        assert answer.status_code == 400, query
+
+
+async def test_destroy_deletes_the_pod_at_once(rest: Rest, instance: str) -> None:
+    """The Pod is gone with the answer; a second destroy is 404."""
+    answer = await rest.post(f"/instances/{instance}/destroy")
+    assert (answer.status_code, answer.json()["status"]) == (200, "destroyed")
+    with pytest.raises(NotFound):
+        await rest.world.client.get(PODS, instance)
+    assert (await rest.post(f"/instances/{instance}/destroy")).status_code == 404
+
+
+async def test_a_node_that_is_away_is_503(rest: Rest, instance: str) -> None:
+    """Not the caller's fault, and worth trying again."""
+    del rest.server.nodes[NODE]
+    answer = await run(rest, instance, "ls")
+    assert answer.status_code == 503
+    assert "retry-after" in answer.headers
+    assert (await rest.get(f"/instances/{instance}/logs")).status_code == 503

@@ -1,0 +1,160 @@
+"""Workloads, pools, claims, triggers, Secrets and ConfigMaps as resources over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from boilerhouse.kube.resources import SECRETS
+from tests.controllers.world import SPEC
+from tests.unit.api.conftest import Rest
+
+SPECS: dict[str, dict[str, Any]] = {
+    "workloads": {key: SPEC[key] for key in ("version", "image", "resources")},
+    "pools": {"workloadRef": "web", "size": 0},
+    "claims": {"tenantId": "alice", "workloadRef": "nothing"},
+    "triggers": {"type": "cron", "workloadRef": "web", "tenant": {"static": "alice"}},
+}
+
+
+@pytest.mark.parametrize("plural", SPECS)
+async def test_an_object_from_birth_to_death(rest: Rest, plural: str) -> None:
+    """POST 201, again 409, GET by name and in the list, PUT 200, DELETE, then 404."""
+    made = await rest.post(f"/{plural}", {"name": "one", "spec": SPECS[plural]})
+    assert made.status_code == 201, made.text
+    assert made.json()["name"] == "one"
+    again = await rest.post(f"/{plural}", {"name": "one", "spec": SPECS[plural]})
+    assert (again.status_code, again.json()["code"]) == (409, "AlreadyExists")
+    shown = (await rest.get(f"/{plural}/one")).json()
+    assert shown["spec"] | SPECS[plural] == shown["spec"]
+    assert shown["status"]["phase"]
+    assert [item["name"] for item in (await rest.get(f"/{plural}")).json()] == ["one"]
+    put = await rest.http.put(f"/api/v1/{plural}/one", json={"spec": shown["spec"]})
+    assert put.status_code == 200, put.text
+    gone = await rest.http.delete(f"/api/v1/{plural}/one")
+    assert gone.status_code in (200, 202), gone.text
+    missing = await rest.http.delete(f"/api/v1/{plural}/nobody")
+    assert missing.status_code == 404
+    assert "'nobody'" in missing.json()["error"]
+
+
+async def test_put_creates_what_is_not_there(rest: Rest) -> None:
+    """201 for a new one, 200 for the next; labels left out stay."""
+    url, body = "/api/v1/pools/p", {"spec": SPECS["pools"], "labels": {"team": "a"}}
+    assert (await rest.http.put(url, json=body)).status_code == 201
+    changed = await rest.http.put(url, json={"spec": SPECS["pools"] | {"size": 1}})
+    assert changed.status_code == 200
+    assert changed.json()["spec"]["size"] == 1
+    assert changed.json()["labels"] == {"team": "a"}
+    stale = {"spec": SPECS["pools"], "resourceVersion": "1"}
+    assert (await rest.http.put(url, json=stale)).status_code == 409
+    other = await rest.http.put(url, json={"name": "q", "spec": SPECS["pools"]})
+    assert other.status_code == 400
+
+
+async def test_everything_wrong_with_a_spec_is_listed(rest: Rest) -> None:
+    """422 with one entry per mistake, our rules and unknown fields included."""
+    spec = SPEC | {"resources": {"vcpus": 0, "memoryMb": "x"}, "image": {}}
+    answer = await rest.post("/workloads", {"name": "bad", "spec": spec})
+    assert answer.status_code == 422
+    errors = "\n".join(answer.json()["details"]["errors"])
+    for field in ("vcpus", "memoryMb", "diskGb", "spec.image"):
+        assert field in errors
+    answer = await rest.post("/workloads", {"name": "bad", "spec": SPEC | {"colour": "red"}})
+    assert answer.status_code == 422
+    assert answer.json()["details"]["errors"] == ["spec.colour: unknown field"]
+    answer = await rest.post("/workloads", {"name": "Not A Name", "spec": SPEC})
+    assert answer.status_code == 422
+    assert (await rest.post("/claims", {"name": "c", "spec": {}})).status_code == 422
+    tenant = {"tenantId": "e\u0301", "workloadRef": "web"}
+    assert (await rest.post("/claims", {"name": "c", "spec": tenant})).status_code == 422
+
+
+async def test_bad_bodies_are_400(rest: Rest) -> None:
+    """No name, no spec, a spec that is no object."""
+    for body in ({}, {"name": "a"}, {"name": "a", "spec": 3}, {"name": "", "spec": {}}):
+        assert (await rest.post("/workloads", body)).status_code == 400, body
+
+
+async def test_a_body_that_is_too_large_is_413(rest: Rest) -> None:
+    """Three MiB are the limit."""
+    answer = await rest.post("/workloads", {"name": "a", "spec": {"version": "x" * (3 << 20)}})
+    assert answer.status_code == 413
+    assert answer.json()["code"]
+
+
+async def test_secrets_go_in_and_never_come_out(rest: Rest) -> None:
+    """PUT makes and replaces them; GET shows names and keys alone."""
+    url = "/api/v1/secrets/db"
+    made = await rest.http.put(url, json={"stringData": {"password": "hunter2"}})
+    assert made.status_code == 201
+    assert (await rest.http.put(url, json={"data": {"p": "aGk="}})).status_code == 200
+    stored = await rest.world.client.get(SECRETS, "db")
+    assert stored.data == {"p": b"hi"}
+    shown = await rest.http.get(url)
+    assert shown.json() == {"name": "db", "keys": ["p"]}
+    assert "aGk" not in (await rest.get("/secrets")).text
+    wrong = await rest.http.put(url, json={"data": {"p": "not base64!"}})
+    assert wrong.status_code == 422
+    assert (await rest.http.delete(url)).status_code == 200
+    assert (await rest.http.get(url)).status_code == 404
+    made = await rest.http.put("/api/v1/configmaps/c", json={"data": {"a": "b"}})
+    assert (made.status_code, made.json()["keys"]) == (201, ["a"])
+
+
+async def test_the_secrets_of_agents_are_left_alone(rest: Rest) -> None:
+    """What an instance's agent is spoken to with can be neither seen nor replaced here."""
+    await rest.world.ready_workload()
+    instance = (await rest.claim("alice")).json()["instanceId"]
+    name = f"agent-{instance}"
+    assert (await rest.get("/secrets")).json() == []
+    put = await rest.http.put(f"/api/v1/secrets/{name}", json={"stringData": {"token": "x"}})
+    assert put.status_code == 409
+    assert (await rest.http.delete(f"/api/v1/secrets/{name}")).status_code == 409
+
+
+async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
+    """How the house is doing, what was decided, and what can be asked."""
+    await rest.world.ready_workload()
+    claim = (await rest.claim("alice")).json()["claim"]
+    stats = (await rest.get("/stats")).json()
+    assert stats["instances"] == {"total": 1, "byPhase": {"Running": 1}}
+    assert stats["claims"] == {"total": 1, "byPhase": {"Active": 1}}
+    assert stats["pools"]["ready"] == 0
+    assert (await rest.get("/health")).json() == {"status": "ok"}
+    passes = (await rest.get(f"/why/claim/{claim}")).json()["passes"]
+    assert passes[-1]["seen"]["claim"]["tenant"] == "alice"
+    assert (await rest.get("/why/claim/nobody")).status_code == 404
+    assert (await rest.get("/why/pod/x")).status_code == 400
+    metrics = (await rest.http.get("/metrics")).text
+    assert 'boilerhouse_http_seconds_count{method="POST",route="/api/v1/tenants/{' in metrics
+    schema = (await rest.http.get("/schema")).json()
+    assert "/api/v1/tenants/{tenant}/claim" in schema["paths"]
+    assert (await rest.http.get("/schema/openapi.yaml")).status_code == 200
+
+
+async def test_unknown_paths_and_methods(rest: Rest) -> None:
+    """404 and 405 in the shape of every other error."""
+    for answer, status in (
+        (await rest.get("/nothing"), 404),
+        (await rest.http.get("/"), 404),
+        (await rest.http.put("/api/v1/tenants", json={}), 405),
+    ):
+        assert answer.status_code == status
+        assert {"error", "code", "title", "status", "detail"} <= set(answer.json())
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_cluster_that_is_away_is_503(rest: Rest) -> None:
+    """Lists, claims and single objects all say so; health says why."""
+    for informer in rest.house.informers:
+        informer.last_heard = -1e9
+    assert (await rest.get("/instances")).status_code == 503
+    health = await rest.get("/health")
+    assert health.status_code == 503
+    assert "heard nothing" in health.json()["error"]
+    await rest.server.stop()
+    answer = await rest.get("/workloads/web")
+    assert answer.status_code in (404, 503)
