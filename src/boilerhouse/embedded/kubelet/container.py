@@ -9,6 +9,7 @@ with mount, process, IPC and user namespaces of its own. `sandbox.py` makes them
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -223,6 +224,11 @@ class Sandboxes(Protocol):
     @property
     def limits_unenforced(self) -> str | None:
         """Why memory and CPU limits cannot be enforced here; None if they are."""
+        ...
+
+    @property
+    def died(self) -> asyncio.Future[None]:
+        """Resolves if what runs the containers has died, and they with it; not by `close`."""
         ...
 
     async def create(self, pod_uid: str, *, network: Network = "none") -> Sandbox:

@@ -171,9 +171,7 @@ class _Server:
 
     def _enter(self, request: dict[str, Any], fds: list[int]) -> None:
         """Start a program in a sandbox; the reply follows when it runs, or cannot."""
-        with open(f"/proc/{request['init']}/stat", "rb") as file:  # noqa: PTH123
-            parent = int(file.read().rpartition(b")")[2].split()[1])
-        if parent != request["bwrap"]:
+        if _parent(request["init"]) != request["bwrap"]:
             raise OSError("the container has ended")
         report, write = os.pipe()
 
@@ -257,6 +255,15 @@ class _Server:
     def _tell(self, pid: int, status: int) -> None:
         self._told.discard(pid)
         send(self._channel, {"exited": pid, "status": status}, [])
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process, 0 if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def _forbid_link_local() -> None:

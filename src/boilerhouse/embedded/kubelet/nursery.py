@@ -30,6 +30,7 @@ _PROGRAM = "import sys; sys.path.append({path!r}); from {module} import main; ma
 _START_SECONDS = 15.0
 # A request waits while this many are on their way.
 _IN_FLIGHT = 64
+_DIED = "the fork server has died"
 _PROCESS_GROUP = 4  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 _Reply = tuple[dict[str, Any], list[int]]
@@ -118,8 +119,8 @@ class Nursery:
     async def request(self, message: dict[str, Any], fds: Sequence[int] = ()) -> _Reply:
         """Send a request and return the reply with its descriptors, which are the caller's now."""
         async with self._room:
-            if self.died.done():
-                raise SandboxError("the fork server has died")
+            if self._closing or self.died.done():
+                raise SandboxError("the fork server is closed" if self._closing else _DIED)
             self._number += 1
             number = self._number
             reply: asyncio.Future[_Reply] = self._loop.create_future()
@@ -194,20 +195,21 @@ class Nursery:
 
     def _lost(self) -> None:
         self._loop.remove_reader(self._channel)
-        if not self.died.done():
+        if not self._closing and not self.died.done():
             self.died.set_result(None)
         for reply in self._replies.values():
             if not reply.done():
-                reply.set_exception(SandboxError("the fork server has died"))
+                reply.set_exception(SandboxError(_DIED))
         for future in self._exits.values():
             if not future.done():
                 future.set_result(9)  # killed, by the death of its ancestor
         self._exits.clear()
 
     async def close(self) -> None:
-        """End the fork server, and with it whatever it still has."""
-        self._loop.remove_reader(self._channel)
-        self._lost()
+        """End the fork server, and with it whatever it still has; `died` is for other deaths."""
+        self._closing = True
+        if self._channel.fileno() >= 0:
+            self._lost()
         self._channel.close()
         await asyncio.to_thread(self._process.wait)
 
