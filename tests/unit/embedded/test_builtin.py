@@ -65,8 +65,7 @@ def test_pods_that_ask_for_what_is_not_done(field: str) -> None:
 
 CONTAINER: dict[str, Any] = {
     "lifecycle": {"preStop": {"exec": {"command": ["x"]}}},
-    "tty": True,
-    "stdin": True,
+    "livenessProbe": {"tcpSocket": {"host": "elsewhere", "port": 1}},
     "volumeDevices": [{"name": "d", "devicePath": "/d"}],
     "securityContext": {"privileged": True},
 }

@@ -45,6 +45,9 @@ REFUSED: Final[dict[str, dict[str, str]]] = {
         "os": "the operating system is Linux, without saying so",
     },
     _CORE + "PodSecurityContext": {
+        # fsGroup is fine: every volume belongs to the one user and group of its Pod.
+        "supplementalGroups": "a container has one group",
+        "supplementalGroupsPolicy": "a container has one group",
         "sysctls": _KUBELET,
         "seLinuxOptions": _KUBELET,
         "seLinuxChangePolicy": _KUBELET,
@@ -67,6 +70,8 @@ REFUSED: Final[dict[str, dict[str, str]]] = {
     },
     _CORE + "ContainerPort": {"hostPort": _HOST, "hostIP": _HOST},
     _CORE + "ResourceRequirements": {"claims": "there are no devices to claim"},
+    _CORE + "HTTPGetAction": {"host": "probes ask the Pod itself"},
+    _CORE + "TCPSocketAction": {"host": "probes ask the Pod itself"},
     _CORE + "Probe": {"grpc": _KUBELET, "terminationGracePeriodSeconds": _KUBELET},
     _CORE + "EnvVarSource": {"fileKeyRef": _KUBELET},
     _CORE + "VolumeMount": {"subPathExpr": _KUBELET, "recursiveReadOnly": _KUBELET},
