@@ -63,7 +63,7 @@ async def up(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process,
     """Run `boilerhouse up`; yield the process and the seconds it took until it answered."""
     start = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "boilerhouse.main", "up", "--data", str(directory)),
+        *(sys.executable, "-m", "boilerhouse.main", "up", "--data", str(directory), "--port", "0"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         # As a user has it: compiled modules are kept.

@@ -39,6 +39,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "up",
             "--data",
             str(data),
+            "--port",
+            "0",
             "--kube-port",
             "0",
         ],

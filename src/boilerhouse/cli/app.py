@@ -35,6 +35,15 @@ def up(
             show_default=False,
         ),
     ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port of the REST API; 0 is any.", min=0, max=65535)
+    ] = 3000,
     kube_host: Annotated[
         str, typer.Option(help="Address of the Kubernetes API. Loopback unless you mean it.")
     ] = "127.0.0.1",
@@ -51,12 +60,13 @@ def up(
 ) -> None:
     """Run Boilerhouse on this machine until Ctrl-C.
 
-    Prints the address of the Kubernetes API and where its kubeconfig is; any kubectl works with
-    it. Started again on the same data directory, it carries on where it was.
+    Prints the addresses of the REST API and of the Kubernetes API, and where its kubeconfig is;
+    any kubectl works with it. Started again on the same data directory, it carries on where it
+    was.
     """
     with imports():
-        from boilerhouse.cli.up import run
-    raise typer.Exit(run(data, kube_host, kube_port))
+        from boilerhouse.cli.up import Addresses, run
+    raise typer.Exit(run(data, Addresses(host, port, kube_host, kube_port)))
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """`boilerhouse up`: everything on one machine, in one process, until it is told to stop.
 
-signals ─► stop ─┐
-World.open ──────┴─► serve ─► World.close
+signals ─► stop ────────────────────┐
+World.open ─► household (API, …) ───┴─► serve ─► household ends ─► World.close
 
 The first Ctrl-C (or SIGTERM) stops in good order and exits 0: that is what was asked for. A second
 one does not wait and exits 130. What keeps it from starting is one sentence and exit 1.
@@ -13,17 +13,28 @@ import asyncio
 import os
 import resource
 import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 import typer
 import uvloop
 
+from boilerhouse.api import signing
+from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
+from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.embedded.http.pki import PkiError
-from boilerhouse.listening import ListenError
+from boilerhouse.embedded.kubelet.container import SandboxError
+from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
+from boilerhouse.embedded.localimages import LocalImages
+from boilerhouse.embedded.product import Product
+from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
+from boilerhouse.kube.client import Client
+from boilerhouse.listening import ListenError
 from boilerhouse.version import version
 
 # Seconds in which signals are one: make and the terminal may both pass on the same Ctrl-C.
@@ -32,15 +43,25 @@ ONE_CTRL_C = 0.3
 log = structlog.get_logger()
 
 
-def run(data: Path | None, host: str, port: int | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where to listen: the REST API, and the Kubernetes API (None: any free port, kept)."""
+
+    host: str
+    port: int
+    kube_host: str
+    kube_port: int | None
+
+
+def run(data: Path | None, addresses: Addresses) -> int:
     """Serve until stopped; return the exit code."""
     logs.configure()
     _allow_many_connections()
     directory = (data or default_directory()).absolute()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(directory, host, port))
-    except (StoreLocked, StoreFailed, ListenError, PkiError) as error:
+            runner.run(_serve(directory, addresses))
+    except (StoreLocked, StoreFailed, ListenError, PkiError, SandboxError) as error:
         typer.echo(f"boilerhouse: {error}", err=True)
         return 1
     except OSError as error:
@@ -55,22 +76,42 @@ def default_directory() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "boilerhouse"
 
 
-async def _serve(directory: Path, host: str, port: int | None) -> None:
+async def _serve(directory: Path, addresses: Addresses) -> None:
     stop = _stop_on_signals()
-    world = await World.open(directory, host=host, port=port)
-    try:
-        typer.echo(_where(world))
+    key = os.environ.get(KEY_VARIABLE, "")
+    # Bound first: what cannot be served need not be started.
+    bound = bind_api(addresses.host, addresses.port, key=key)
+    product = Product()
+    kubelet = KubeletSettings(builtins=product.builtins())
+    async with AsyncExitStack() as stack:
+        stack.callback(bound.close)
+        world = await World.open(
+            directory, host=addresses.kube_host, port=addresses.kube_port, kubelet=kubelet
+        )
+        stack.push_async_callback(world.close)
+        assert world.kubelet is not None, "it was asked for"
+        means = Means(
+            client=Client(world.transport, NAMESPACE),
+            images=LocalImages(world.kubelet.images),
+            route=product.route,
+            signing=await asyncio.to_thread(signing.in_directory, directory),
+            api_url=address_of(bound),
+        )
+        operator = operator_of(means)
+        running = await stack.enter_async_context(
+            household(means, operator=operator, keep_helper=True, bound=bound, key=key)
+        )
+        typer.echo(_where(world, means.api_url))
         log.info(
             "up.serving",
+            api=means.api_url,
             server=world.address,
             kubeconfig=str(world.kubeconfig),
             socket=str(world.socket),
             data=str(directory),
         )
-        await stop.wait()
+        await running.until(stop)
         log.info("up.stopping")
-    finally:
-        await world.close()
     log.info("up.stopped")
 
 
@@ -96,10 +137,11 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-def _where(world: World) -> str:
+def _where(world: World, api: str) -> str:
     return f"""\
 Boilerhouse {version()} is up.
 
+  API              {api}
   Kubernetes API   {world.address}
   also on          {world.socket}
   kubeconfig       {world.kubeconfig}
@@ -107,6 +149,7 @@ Boilerhouse {version()} is up.
 In another terminal:
 
   export KUBECONFIG={world.kubeconfig}
+  boilerhouse get workloads
   kubectl get bhw,bhp,bhc,bht
 
 Stop it with Ctrl-C; what is stored stays in {world.directory}.

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.slow  # each test is a process or two
 
 
 def start(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "boilerhouse.main", "up", "--data", str(data), *options]
+    command = [sys.executable, "-m", "boilerhouse.main", "up", "--data", str(data)]
+    command += ["--port", "0", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 

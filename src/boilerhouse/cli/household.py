@@ -1,0 +1,128 @@
+"""Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
+
+Client ─► Operator ─► House ─► http://…:3000
+             └─ HelperKeeper (where the operator works)
+
+`up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from boilerhouse.agent.message import Handler
+from boilerhouse.core.clock import rng
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.build import HelperSettings
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.ensure import HelperKeeper
+from boilerhouse.helper.identities import HelperIdentities
+from boilerhouse.instances.settings import Settings
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.leader import Elector
+from boilerhouse.loop.manager import Manager
+from boilerhouse.operator.operator import Operator
+from boilerhouse.workloads.images import Images
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a household needs of the world it runs in."""
+
+    client: Client
+    images: Images
+    route: Handler  # to the snapshot helper
+    signing: bytes  # key of the claims' tokens
+    api_url: str  # where instances find the API
+    settings: Settings = field(default_factory=Settings)
+    helper: HelperSettings = field(default_factory=HelperSettings)
+
+
+def operator_of(
+    means: Means, *, reconcile: bool = True, elector: Elector | None = None
+) -> Operator:
+    """Make the operator; without `reconcile` it only hears, and works when the API asks."""
+    helper = HelperClient(means.client, means.route, Agents(means.client))
+    return Operator(
+        means.client,
+        images=means.images,
+        identities=HelperIdentities(helper, means.signing, means.api_url),
+        settings=means.settings,
+        elector=elector,
+        reconcile=reconcile,
+    )
+
+
+class Household:
+    """What runs. `until` ends when it is told to, or raises when a part of it has died."""
+
+    def __init__(self) -> None:
+        self._stopping = asyncio.Event()
+        self._parts: list[asyncio.Task[None]] = []
+
+    def begin(self, name: str, part: Coroutine[Any, Any, None]) -> None:
+        self._parts.append(asyncio.create_task(part, name=name))
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        return self._stopping
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait for `stop`. A part that ends before that is a bug, and ends everything."""
+        told = asyncio.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait([told, *self._parts], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+        for part in done - {told}:
+            part.result()
+            raise AssertionError(f"{part.get_name()} ended by itself")
+
+    async def stop(self) -> None:
+        """Let every part finish what it is at."""
+        self._stopping.set()
+        await asyncio.gather(*self._parts, return_exceptions=True)
+
+
+@asynccontextmanager
+async def household(
+    means: Means,
+    *,
+    operator: Operator,
+    keep_helper: bool,
+    bound: socket.socket | None = None,
+    key: str = "",
+) -> AsyncGenerator[Household]:
+    """Run an operator, and on a bound socket the REST API, while the context lasts."""
+    async with AsyncExitStack() as stack:
+        running = Household()
+        house = None
+        if bound is not None:
+            from boilerhouse.api.house import House
+
+            house = House.of(operator, signing=means.signing, key=key)
+        stack.push_async_callback(running.stop)
+        running.begin("operator", operator.run(running.stopping))
+        if keep_helper:
+            keeper = HelperKeeper(
+                means.client,
+                means.helper,
+                clock=operator.clock,
+                chance=rng(),
+                recorder=operator.recorder,
+            )
+            manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
+            running.begin("helper", manager.run(running.stopping))
+        if house is not None and bound is not None:
+            from boilerhouse.api.serving import serving
+
+            await stack.enter_async_context(house.running())
+            for informer in house.informers:
+                await informer.wait_synced()
+            await stack.enter_async_context(serving(house, bound))
+        yield running
