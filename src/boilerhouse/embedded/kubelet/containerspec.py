@@ -19,16 +19,14 @@ from boilerhouse.embedded.kubelet.container import (
     ImageRoot,
     Mount,
     RootFs,
-    SandboxError,
 )
 from boilerhouse.embedded.kubelet.environment import expand
-from boilerhouse.embedded.kubelet.imageconfig import resolve_user
 from boilerhouse.embedded.kubelet.images import Image
 from boilerhouse.embedded.policy.quantity import parse
 from boilerhouse.kube.kinds import ObjectMeta
 
 Body = Mapping[str, Any]
-HOST_USER = 1000
+HOST_USER = (1000, 1000)
 
 
 class Refused(Exception):
@@ -48,6 +46,7 @@ class Wanted:
     container: Body
     attempt: int
     image: Image | None
+    user: tuple[int, int]  # the image's own: uid and gid
     variables: Mapping[str, str]
     mounts: tuple[Mount, ...]
     writable: Path  # where an image's changes go
@@ -90,15 +89,8 @@ def _check_capabilities(security: Body) -> None:
 
 
 def _user(wanted: Wanted, security: Body) -> tuple[int, int]:
-    if wanted.image is None:
-        uid, gid = HOST_USER, HOST_USER
-    else:
-        try:
-            uid, gid = resolve_user(wanted.image.config.user, wanted.image.layers)
-        except SandboxError as error:
-            raise Refused("CreateContainerConfigError", str(error)) from error
-    uid = int(security.get("runAsUser", uid))
-    gid = int(security.get("runAsGroup", gid))
+    uid = int(security.get("runAsUser", wanted.user[0]))
+    gid = int(security.get("runAsGroup", wanted.user[1]))
     if security.get("runAsNonRoot") and uid == 0:
         raise Refused(
             "CreateContainerConfigError",

@@ -31,6 +31,7 @@ from boilerhouse.embedded.kubelet.checks import Subject
 from boilerhouse.embedded.kubelet.container import Exit, Running, Sandbox, SandboxError
 from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted
 from boilerhouse.embedded.kubelet.environment import PodView, environment, expand
+from boilerhouse.embedded.kubelet.imageconfig import resolve_user
 from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
 from boilerhouse.embedded.kubelet.logs import LogFile
 from boilerhouse.embedded.kubelet.references import Missing, References
@@ -121,6 +122,7 @@ class Launcher:
                 container,
                 attempt,
                 image,
+                await self._user(image),
                 variables,
                 mounts,
                 self._directory / "roots" / container["name"],
@@ -161,6 +163,14 @@ class Launcher:
         name = f"{self._pod.metadata.namespace}/{self._pod.metadata.name}/{container['name']}"
         self._machine.images.hold(image, name)
         return image
+
+    async def _user(self, image: Image | None) -> tuple[int, int]:
+        if image is None:
+            return containerspec.HOST_USER
+        try:
+            return await asyncio.to_thread(resolve_user, image.config.user, image.layers)
+        except SandboxError as error:
+            raise Refused("CreateContainerConfigError", str(error)) from error
 
     async def _variables(self, container: Body, image: Mapping[str, str]) -> dict[str, str]:
         try:

@@ -1,0 +1,81 @@
+"""A container of a Pod becomes what the sandbox layer starts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boilerhouse.embedded.kubelet.container import ContainerSpec, HostRoot, ImageRoot
+from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted, build
+from boilerhouse.embedded.kubelet.imageconfig import ImageConfig
+from boilerhouse.embedded.kubelet.images import Image
+from boilerhouse.kube.kinds import ObjectMeta
+
+META = ObjectMeta("web", "default", uid="u")
+
+
+def image(**config: Any) -> Image:
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+    return Image("x:latest", "sha256:d", (Path("/l"),), ImageConfig(("l",), **config), 1, made)
+
+
+def built(found: Image | None = None, pod: Any = None, **container: Any) -> ContainerSpec:
+    given = {"name": "main", **container}
+    user = (1000, 1000) if found is None else (5, 6) if found.config.user else (0, 0)
+    return build(Wanted(META, pod or {}, given, 3, found, user, {"A": "1"}, (), Path("/w")))
+
+
+def test_a_host_container() -> None:
+    """Everything said in the Pod is in the description; words have their variables."""
+    spec = built(
+        command=["/bin/sh", "$(A)"],
+        args=["$(B)"],
+        workingDir="/tmp",
+        resources={"limits": {"memory": "64Mi", "cpu": "250m"}},
+        securityContext={"runAsUser": 7, "readOnlyRootFilesystem": True},
+        tty=True,
+        stdin=True,
+    )
+    assert spec == ContainerSpec(
+        pod_uid="u",
+        name="main",
+        attempt=3,
+        root=HostRoot(),
+        argv=("/bin/sh", "1", "$(B)"),
+        env={"A": "1"},
+        workdir="/tmp",
+        uid=7,
+        gid=1000,
+        hostname="web",
+        memory_bytes=64 * 1024 * 1024,
+        cpu=0.25,
+        tty=True,
+        stdin=True,
+        read_only_root=True,
+    )
+
+
+def test_an_images_words_fill_in() -> None:
+    """command replaces entrypoint and cmd; args alone replace cmd; user and directory likewise."""
+    made = image(entrypoint=("/run",), cmd=("serve",), user="5:6", workdir="/srv")
+    plain = built(made)
+    assert (plain.argv, plain.uid, plain.gid, plain.workdir) == (("/run", "serve"), 5, 6, "/srv")
+    assert plain.root == ImageRoot((Path("/l"),), Path("/w/upper"), Path("/w/work"))
+    assert built(made, args=["x"]).argv == ("/run", "x")
+    assert built(made, command=["y"]).argv == ("y",)
+    pod = {"securityContext": {"runAsUser": 8}, "hostname": "h"}
+    assert (built(made, pod).uid, built(made, pod).hostname) == (8, "h")
+
+
+def test_what_cannot_be_is_refused() -> None:
+    """No command, root where it is forbidden, capabilities: named, with the reason to show."""
+    with pytest.raises(Refused, match="no command"):
+        built()
+    with pytest.raises(Refused, match="runAsNonRoot") as root:
+        built(image(cmd=("x",)), securityContext={"runAsNonRoot": True})
+    assert root.value.reason == "CreateContainerConfigError"
+    with pytest.raises(Refused, match="SYS_ADMIN"):
+        built(command=["x"], securityContext={"capabilities": {"add": ["SYS_ADMIN"]}})
