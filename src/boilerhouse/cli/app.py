@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from boilerhouse.cli import remote
 from boilerhouse.cli.startup import imports
 
 app = typer.Typer(
@@ -67,6 +68,9 @@ def up(
     with imports():
         from boilerhouse.cli.up import Addresses, run
     raise typer.Exit(run(data, Addresses(host, port, kube_host, kube_port)))
+
+
+remote.add_to(app)
 
 
 @app.command()

@@ -110,7 +110,11 @@ async def _serve(directory: Path, addresses: Addresses) -> None:
             socket=str(world.socket),
             data=str(directory),
         )
+        died = world.kubelet.died
+        died.add_done_callback(lambda _: stop.set())
         await running.until(stop)
+        if died.done():
+            raise SandboxError("the fork server has died, and every container with it: start again")
         log.info("up.stopping")
     log.info("up.stopped")
 

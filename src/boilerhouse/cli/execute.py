@@ -1,0 +1,141 @@
+"""`boilerhouse exec`: a command in an instance, as if it ran here.
+
+no -i, no -t ─► POST …/exec, streamed ─► stdout, stderr, exit code
+-i or -t     ─► WebSocket …/attach ◄─► this terminal: keys in, output out, size followed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from boilerhouse.cli.rest import Failure, Rest, segment
+from boilerhouse.kube.config import Config
+from boilerhouse.kube.exec import PROTOCOLS, Channel, Session
+from boilerhouse.kube.status import ApiError
+from boilerhouse.kube.transport import Http
+from boilerhouse.kube.wire import Request
+
+NDJSON = "application/x-ndjson"
+LONGEST = 3600  # seconds a streamed command may take; -i has no limit
+PIECE = 32 << 10
+
+
+def run(rest: Rest, instance: str, command: Sequence[str], *, stdin: bool, terminal: bool) -> int:
+    """Run a command; return its own exit code."""
+    if not stdin and not terminal:
+        return _streamed(rest, instance, command)
+    if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Failure("-t needs a terminal, which this is not: leave it out", 2)
+    try:
+        return asyncio.run(_attached(rest, instance, command, stdin=stdin, terminal=terminal))
+    except ApiError as error:
+        raise Failure(_sentence(error), status=error.status_code) from None
+
+
+def _streamed(rest: Rest, instance: str, command: Sequence[str]) -> int:
+    body = {"command": list(command), "timeoutSeconds": LONGEST}
+    path = f"instances/{segment(instance)}/exec"
+    with rest.stream("POST", path, body, accept=NDJSON) as answer:
+        for line in answer.iter_lines():
+            said = msgspec.json.decode(line)
+            if "exitCode" in said:
+                return int(said["exitCode"])
+            if "error" in said:
+                raise Failure(said["error"])
+            target = sys.stdout if said["stream"] == "stdout" else sys.stderr
+            target.write(said["data"])
+            target.flush()
+    raise Failure("the connection ended before the command did")
+
+
+async def _attached(
+    rest: Rest, instance: str, command: Sequence[str], *, stdin: bool, terminal: bool
+) -> int:
+    headers = (("authorization", f"Bearer {rest.key}"),) if rest.key else ()
+    http = Http(Config(server=rest.url, headers=headers))
+    query = [("command", part) for part in command]
+    query += [("stdin", str(stdin).lower()), ("tty", str(terminal).lower())]
+    request = Request("GET", f"/api/v1/instances/{instance}/attach", tuple(query))
+    try:
+        async with http.socket(request, PROTOCOLS) as socket:
+            session = Session(socket)
+            with _raw() if terminal else _as_is():
+                return await _talk(session, stdin=stdin, terminal=terminal)
+    finally:
+        await http.close()
+
+
+async def _talk(session: Session, *, stdin: bool, terminal: bool) -> int:
+    loop = asyncio.get_running_loop()
+    beside: set[asyncio.Task[None]] = set()
+
+    def resize() -> None:
+        size = os.get_terminal_size(sys.stdout.fileno())
+        task = loop.create_task(session.resize(size.columns, size.lines))
+        beside.add(task)
+        task.add_done_callback(beside.discard)
+
+    if terminal:
+        loop.add_signal_handler(signal.SIGWINCH, resize)
+        resize()
+    if stdin:
+        beside.add(loop.create_task(_feed(session)))
+    try:
+        while (output := await session.read()) is not None:
+            stream = sys.stdout if output.channel == Channel.STDOUT else sys.stderr
+            stream.buffer.write(output.data)
+            stream.buffer.flush()
+    finally:
+        for task in list(beside):
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+    assert session.exit_code is not None, "the output has ended"
+    return session.exit_code
+
+
+async def _feed(session: Session) -> None:
+    """Pass our input on, and its end."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=PIECE)
+    pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        while data := await reader.read(PIECE):
+            await session.write(data)
+        await session.close_stdin()
+    finally:
+        transport.close()
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Give every key to the command, and the terminal back as it was, whatever happens."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setraw(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _as_is() -> Iterator[None]:
+    yield
+
+
+def _sentence(error: ApiError) -> str:
+    """Take our own words out of an answer that the Kubernetes client could not read."""
+    try:
+        return str(msgspec.json.decode(error.message)["error"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return error.message

@@ -1,0 +1,180 @@
+"""The commands that talk to a running Boilerhouse: their options, and one way to fail.
+
+app ─► apply, get, claim, release, exec, logs ─► Rest ─► exit code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from boilerhouse.cli.rest import Rest
+
+SERVER = (
+    "Talks to BOILERHOUSE_URL (default http://127.0.0.1:3000), with BOILERHOUSE_API_KEY if set."
+)
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Plain(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+Tenant = Annotated[str, typer.Argument(help="Who the instance is for.", show_default=False)]
+Workload = Annotated[str, typer.Argument(help="Name of the workload.", show_default=False)]
+Instance = Annotated[
+    str, typer.Argument(help="Name of the instance, as `claim` prints it.", show_default=False)
+]
+Wait = Annotated[float, typer.Option(help="Seconds to wait for the outcome.", min=0, max=300)]
+Output = Annotated[Plain, typer.Option("--output", "-o", help="How to print it.")]
+
+
+def _with_rest(command: Callable[[Rest], int]) -> None:
+    """Run a command against the server; a failure is one line and an exit code."""
+    from boilerhouse.cli.rest import Failure, Rest
+
+    try:
+        rest = Rest()
+        try:
+            exit_code = command(rest)
+        finally:
+            rest.close()
+    except Failure as failure:
+        typer.echo(f"boilerhouse: {failure}", err=True)
+        exit_code = failure.exit_code
+    except KeyboardInterrupt:
+        exit_code = 130
+    except BrokenPipeError:
+        exit_code = 0  # `| head` has seen enough
+    raise typer.Exit(exit_code)
+
+
+def apply(
+    file: Annotated[
+        list[str],
+        typer.Option(
+            "--file", "-f", help="File of YAML or JSON; - is stdin. May be repeated.",
+            show_default=False,
+        ),
+    ],
+) -> None:  # fmt: skip
+    """Create or replace the objects of a file.
+
+    Workloads, pools, claims, triggers, Secrets and ConfigMaps, in Kubernetes' shape; a file may
+    hold several documents.
+    """
+    from boilerhouse.cli.apply import run
+
+    _with_rest(lambda rest: run(rest, file))
+
+
+def get(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="workloads, pools, claims, triggers, instances, tenants, secrets or configmaps.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Argument(help="One of them; all if left out.", show_default=False)
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = (
+        Format.TABLE
+    ),
+) -> None:
+    """Show what there is."""
+    from boilerhouse.cli.get import run
+
+    _with_rest(lambda rest: run(rest, kind, name, output))
+
+
+def claim(
+    tenant: Tenant,
+    workload: Workload,
+    no_resume: Annotated[
+        bool, typer.Option("--no-resume", help="Start clean, without the tenant's saved files.")
+    ] = False,
+    wait: Wait = 30,
+    output: Output = Plain.TEXT,
+) -> None:
+    """Give a tenant its instance of a workload.
+
+    Exit code 0 when it runs, 3 when it is still on its way after --wait seconds.
+    """
+    from boilerhouse.cli.tenancy import claim as run
+
+    _with_rest(
+        lambda rest: run(rest, tenant, workload, resume=not no_resume, wait=wait, output=output)
+    )
+
+
+def release(
+    tenant: Tenant, workload: Workload, wait: Wait = 30, output: Output = Plain.TEXT
+) -> None:
+    """Take a tenant's instance away.
+
+    Exit code 0 when it is gone, 3 when that still goes on after --wait seconds.
+    """
+    from boilerhouse.cli.tenancy import release as run
+
+    _with_rest(lambda rest: run(rest, tenant, workload, wait=wait, output=output))
+
+
+def exec_(
+    instance: Instance,
+    command: Annotated[
+        list[str],
+        typer.Argument(help="Program and arguments, after --.", show_default=False),
+    ],
+    stdin: Annotated[bool, typer.Option("-i", "--stdin", help="Pass our input on.")] = False,
+    terminal: Annotated[bool, typer.Option("-t", "--tty", help="Give it a terminal.")] = False,
+) -> None:
+    """Run a command in an instance; its exit code is ours.
+
+    Example: boilerhouse exec -it inst-alice-web-1a2b3c -- sh
+    """
+    from boilerhouse.cli.execute import run
+
+    _with_rest(lambda rest: run(rest, instance, command, stdin=stdin, terminal=terminal))
+
+
+def logs(
+    instance: Instance,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it writes.")] = False,
+    tail: Annotated[
+        int | None, typer.Option(help="Only the last lines.", min=0, show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only what is newer: a duration (90s, 10m, 1h30m) or an RFC 3339 time.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Print what an instance has written."""
+    from boilerhouse.cli.tail import run
+
+    _with_rest(lambda rest: run(rest, instance, follow=follow, tail=tail, since=since))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command(epilog=SERVER)(apply)
+    app.command(epilog=SERVER)(get)
+    app.command(epilog=SERVER)(claim)
+    app.command(epilog=SERVER)(release)
+    app.command("exec", epilog=SERVER)(exec_)
+    app.command(epilog=SERVER)(logs)

@@ -1,0 +1,143 @@
+"""The way from a command to a running Boilerhouse: its REST API.
+
+BOILERHOUSE_URL, BOILERHOUSE_API_KEY ─► Rest ─► answer | Failure
+
+A failure is one line that says what went wrong and, where we know it, what to do next. The key goes
+into one header and nowhere else: no message, no log, no argument that others could read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+DEFAULT_URL = "http://127.0.0.1:3000"
+URL_VARIABLE = "BOILERHOUSE_URL"
+KEY_VARIABLE = "BOILERHOUSE_API_KEY"
+PATIENCE = 30.0
+
+FAILED = 1
+PENDING = 3  # asked for, not done yet
+
+
+class Failure(Exception):
+    """What a command could not do, as a line for people, and its exit code."""
+
+    def __init__(self, message: str, exit_code: int = FAILED, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.status = status
+
+
+class Rest:
+    """One Boilerhouse. Blocks; a command has nothing else to do."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        environ = os.environ if environ is None else environ
+        self.url = environ.get(URL_VARIABLE, "").rstrip("/") or DEFAULT_URL
+        if not self.url.startswith(("http://", "https://")):
+            raise Failure(f"{URL_VARIABLE}={self.url}: want http://… or https://…", 2)
+        self.key = environ.get(KEY_VARIABLE, "")
+        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        self._http = httpx2.Client(headers=headers, timeout=PATIENCE)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: float = PATIENCE,
+    ) -> tuple[int, Any]:
+        """Make a call; return its status and what the answer's JSON holds."""
+        with self._reaching():
+            answer = self._http.request(
+                method,
+                f"{self.url}/api/v1/{path}",
+                content=None if body is None else msgspec.json.encode(body),
+                headers={} if body is None else {"content-type": "application/json"},
+                params=dict(query or {}),
+                timeout=timeout,
+            )
+        if answer.status_code >= 400:
+            raise self._failure(answer.status_code, answer.content)
+        return answer.status_code, self._decoded(answer.content)
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str = "*/*",
+    ) -> Iterator[httpx2.Response]:
+        """Open an answer that comes in pieces, for as long as it takes."""
+        headers = {"accept": accept}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        with (
+            self._reaching(),
+            self._http.stream(
+                method,
+                f"{self.url}/api/v1/{path}",
+                content=None if body is None else msgspec.json.encode(body),
+                headers=headers,
+                params=dict(query or {}),
+                timeout=httpx2.Timeout(PATIENCE, read=None),
+            ) as answer,
+        ):
+            if answer.status_code >= 400:
+                raise self._failure(answer.status_code, answer.read())
+            yield answer
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx2.ConnectError as error:
+            raise Failure(
+                f"nobody answers at {self.url}: start it with `boilerhouse up`,"
+                f" or set {URL_VARIABLE}"
+            ) from error
+        except httpx2.TimeoutException as error:
+            raise Failure(f"{self.url} did not answer in time") from error
+        except httpx2.HTTPError as error:
+            raise Failure(f"the connection to {self.url} broke: {error}") from error
+
+    def _failure(self, status: int, content: bytes) -> Failure:
+        try:
+            body = msgspec.json.decode(content)
+            message = str(body["error"])
+            errors = (body.get("details") or {}).get("errors", [])
+        except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+            return Failure(f"{self.url} answered {status}: is it a Boilerhouse?", status=status)
+        if status == 422 and len(errors) > 1:
+            message = message.partition(":")[0] + ":" + "".join(f"\n  {line}" for line in errors)
+        if status == 401 and not self.key:
+            message = f"a key is needed: set {KEY_VARIABLE}"
+        return Failure(message, status=status)
+
+    def _decoded(self, content: bytes) -> Any:
+        try:
+            return msgspec.json.decode(content) if content else None
+        except msgspec.MsgspecError:
+            raise Failure(f"{self.url} did not answer with JSON: is it a Boilerhouse?") from None
+
+
+def segment(text: str) -> str:
+    """Write a name as one part of a path; one that cannot be is for the server to refuse."""
+    if text in ("", ".", ".."):
+        raise Failure(f"{text!r} cannot be a name", 2)
+    return quote(text, safe="")

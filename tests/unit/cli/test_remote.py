@@ -1,0 +1,267 @@
+"""The commands that talk to a running house, against a real one with a pretended kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from structlog.testing import capture_logs
+from typer.testing import CliRunner, Result
+
+from boilerhouse.cli.app import app
+from boilerhouse.kube.resources import SECRETS
+from boilerhouse.kube.wire import Socket
+from tests.controllers.world import SPEC
+from tests.unit.api.conftest import KEY, Rest, opened_rest, soon
+
+FILE = yaml.safe_dump_all(
+    [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "db"},
+            "stringData": {"password": "hunter2"},
+        },
+        None,
+        {
+            "apiVersion": "boilerhouse.dev/v1alpha1",
+            "kind": "BoilerhouseWorkload",
+            "metadata": {"name": "web", "labels": {"team": "a"}},
+            "spec": SPEC,
+        },
+    ]
+)
+
+
+@dataclass
+class Shell:
+    """The program, pointed at a house."""
+
+    rest: Rest
+    address: str
+    tmp: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"BOILERHOUSE_URL": self.address, "BOILERHOUSE_API_KEY": KEY}
+
+    async def run(self, *arguments: str, stdin: str = "", **environ: str) -> Result:
+        """Run it in a thread: the house it talks to lives on this loop."""
+        env = self.environ | environ
+        return await asyncio.to_thread(
+            CliRunner().invoke, app, list(arguments), input=stdin, env=env
+        )
+
+    async def workload(self) -> None:
+        await self.rest.world.ready_workload()
+
+    async def instance(self) -> str:
+        await self.workload()
+        result = await self.run("claim", "alice", "web", "-o", "json")
+        assert result.exit_code == 0, result.output
+        name: str = json.loads(result.stdout)["instanceId"]
+        return name
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with capture_logs():
+        yield
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    async with opened_rest(tmp_path / "data", KEY) as rest, rest.served() as address:
+        yield Shell(rest, address, tmp_path)
+
+
+async def test_apply_creates_and_then_finds_nothing_to_do(shell: Shell) -> None:
+    """From a file and from stdin, several documents, Secrets included."""
+    file = shell.tmp / "all.yaml"
+    file.write_text(FILE)
+    result = await shell.run("apply", "-f", str(file))
+    assert (result.exit_code, result.stdout) == (0, "secret/db created\nworkload/web created\n")
+    stored = await shell.rest.world.client.get(SECRETS, "db")
+    assert stored.data == {"password": b"hunter2"}
+    await shell.rest.world.settles(lambda: _ready(shell))
+    result = await shell.run("apply", "-f", "-", stdin=FILE)
+    assert result.stdout == "secret/db configured\nworkload/web unchanged\n"
+    changed = FILE.replace("memoryMb: 64", "memoryMb: 65")
+    result = await shell.run("apply", "-f", "-", stdin=changed)
+    assert "workload/web configured" in result.stdout
+
+
+async def _ready(shell: Shell) -> bool:
+    return "Ready" in (await shell.run("get", "workload", "web")).stdout
+
+
+async def test_apply_reads_all_before_it_sends_any(shell: Shell) -> None:
+    """A document that cannot be applied is named, and nothing has happened."""
+    for text, words in (
+        (FILE + "\n---\nkind: Pod\napiVersion: v1\nmetadata: {name: x}", "document 4: kind 'Pod'"),
+        (FILE + "\n---\n- 1", "document 4: not an object"),
+        ("a: [", "line 1: not YAML or JSON"),
+        ("", "no object"),
+        ("kind: Secret\napiVersion: v1", "metadata.name is missing"),
+        ("kind: Secret\napiVersion: v2\nmetadata: {name: x}", "apiVersion v1"),
+        ("kind: Secret\napiVersion: v1\nmetadata: {name: x, namespace: other}", "one namespace"),
+    ):
+        result = await shell.run("apply", "-f", "-", stdin=text)
+        assert result.exit_code == 1
+        assert words in result.stderr, result.stderr
+        assert result.stdout == ""
+    missing = await shell.run("apply", "-f", "/nowhere")
+    assert (missing.exit_code, "No such file" in missing.stderr) == (2, True)
+
+
+async def test_apply_lists_everything_wrong_and_goes_on(shell: Shell) -> None:
+    """Exit code 1 with each mistake on its line; the other objects are applied."""
+    bad = FILE.replace("memoryMb: 64", "memoryMb: none").replace("vcpus: 0.5", "vcpus: 0")
+    result = await shell.run("apply", "-f", "-", stdin=bad)
+    assert result.exit_code == 1
+    assert "secret/db created" in result.stdout
+    assert result.stderr.startswith("boilerhouse: workload/web: ")
+    assert "\n  spec.resources.memoryMb" in result.stderr
+    assert "\n  spec.resources.vcpus" in result.stderr
+
+
+async def test_get_in_every_format(shell: Shell) -> None:
+    """Tables for people, JSON and YAML for programs, names for scripts."""
+    name = await shell.instance()
+    table = (await shell.run("get", "instances")).stdout
+    assert table.splitlines()[0].split()[:2] == ["NAME", "TENANT"]
+    assert name in table and "alice" in table
+    assert name in (await shell.run("get", "tenants")).stdout
+    assert (
+        json.loads((await shell.run("get", "instance", name, "-o", "json")).stdout)["name"] == name
+    )
+    shown = yaml.safe_load((await shell.run("get", "bhw", "web", "-o", "yaml")).stdout)
+    assert shown["spec"]["version"] == "1"
+    assert (await shell.run("get", "Workload", "-o", "name")).stdout == "workload/web\n"
+    empty = await shell.run("get", "pools")
+    assert (empty.exit_code, empty.stdout) == (0, "")
+    missing = await shell.run("get", "pools", "p")
+    assert (missing.exit_code, "'p'" in missing.stderr) == (1, True)
+    wrong = await shell.run("get", "nonsense")
+    assert (wrong.exit_code, "none of workloads" in wrong.stderr) == (2, True)
+
+
+async def test_claim_and_release(shell: Shell) -> None:
+    """One line each; a claim that is not there yet is exit code 3."""
+    await shell.workload()
+    result = await shell.run("claim", "alice", "web")
+    assert result.exit_code == 0
+    assert "(cold, " in result.stdout and ":8080" in result.stdout
+    assert "(existing, " in (await shell.run("claim", "alice", "web")).stdout
+    result = await shell.run("release", "alice", "web")
+    assert (result.exit_code, result.stdout) == (0, "alice's web is released\n")
+    assert (await shell.run("release", "alice", "web")).exit_code == 1
+    shell.rest.world.kubelet.behaviour = lambda *_: None
+    pending = await shell.run("claim", "é b", "web", "--wait", "0")
+    assert (pending.exit_code, "Pending" in pending.stderr) == (3, True)
+
+
+async def test_exec_passes_the_exit_code_on(shell: Shell) -> None:
+    """Output to the right streams, the command's own code, a missing program 127."""
+    name = await shell.instance()
+    result = await shell.run("exec", name, "--", "echo", "-n", "hi")
+    assert (result.exit_code, result.stdout) == (0, "-n hi\n")
+    result = await shell.run("exec", name, "--", "flood")
+    assert (result.exit_code, result.stderr) == (3, "done\n")
+    assert (await shell.run("exec", name, "--", "nope")).exit_code == 127
+    result = await shell.run("exec", "nobody", "--", "ls")
+    assert (result.exit_code, "'nobody'" in result.stderr) == (1, True)
+    result = await shell.run("exec", name, "-t", "--", "ls")
+    assert (result.exit_code, "terminal" in result.stderr) == (2, True)
+
+
+async def program(shell: Shell, *arguments: str, **streams: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "boilerhouse.main", *arguments),
+        env=os.environ | shell.environ,
+        **streams,  # type: ignore[arg-type]  # mypy cannot see that they are the streams
+    )
+
+
+async def test_exec_passes_input_on(shell: Shell) -> None:
+    """With -i a pipe reaches the command, with its end."""
+    name = await shell.instance()
+    pipe = asyncio.subprocess.PIPE
+    process = await program(shell, "exec", "-i", name, "--", "cat", stdin=pipe, stdout=pipe)
+    out, _ = await asyncio.wait_for(process.communicate(b"some input"), 30)
+    assert (process.returncode, out) == (0, b"some input")
+    process = await program(
+        shell, "exec", "-i", "nobody", "--", "cat", stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    _, err = await asyncio.wait_for(process.communicate(b""), 30)
+    assert process.returncode == 1
+    assert err == b"boilerhouse: there is no instance named 'nobody'\n"
+
+
+async def test_exec_with_a_terminal(shell: Shell) -> None:
+    """-it gives the command raw keys and the terminal's size, and ours back afterwards."""
+    name = await shell.instance()
+    sizes: list[bytes] = []
+
+    async def shellish(socket: Socket, argv: list[str]) -> int:
+        while (message := await socket.receive()) is not None:
+            if message[:1] == b"\x04":
+                sizes.append(message[1:])
+            elif message[:1] == b"\x00":
+                if b"\x04" in message[1:]:
+                    return 7
+                await socket.send(b"\x01<" + message[1:] + b">")
+        return 0
+
+    shell.rest.node.programs["sh"] = shellish
+    master, slave = pty.openpty()
+    try:
+        process = await program(
+            shell, "exec", "-it", name, "--", "sh", stdin=slave, stdout=slave, stderr=slave
+        )
+        await soon(lambda: bool(sizes), 30)
+        os.write(master, b"a\x03")  # Ctrl-C is the command's, too
+        seen = b""
+        while b"\x03" not in seen:
+            seen += await asyncio.to_thread(os.read, master, 100)
+        assert b"a" in seen
+        os.write(master, b"\x04")
+        assert await asyncio.wait_for(process.wait(), 30) == 7
+        assert json.loads(sizes[0]).keys() == {"Width", "Height"}
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+async def test_logs(shell: Shell) -> None:
+    """Whole, the last lines, and a since that cannot be read."""
+    name = await shell.instance()
+    assert (await shell.run("logs", name)).stdout == "one\ntwo\nthree\n"
+    assert (await shell.run("logs", name, "--tail", "1", "--since", "10m")).stdout == "three\n"
+    wrong = await shell.run("logs", name, "--since", "yesterday")
+    assert (wrong.exit_code, "yesterday" in wrong.stderr) == (1, True)
+
+
+async def test_failures_say_what_to_do_next(shell: Shell) -> None:
+    """One line: nobody there, no key, a wrong key, no such scheme. The key is never printed."""
+    nobody = await shell.run("get", "pools", BOILERHOUSE_URL="http://127.0.0.1:9")
+    assert nobody.exit_code == 1
+    assert "boilerhouse up" in nobody.stderr and "BOILERHOUSE_URL" in nobody.stderr
+    assert nobody.stderr.count("\n") == 1
+    keyless = await shell.run("get", "pools", BOILERHOUSE_API_KEY="")
+    assert "set BOILERHOUSE_API_KEY" in keyless.stderr
+    wrong = await shell.run("get", "pools", BOILERHOUSE_API_KEY="sesame")
+    assert wrong.exit_code == 1
+    assert "sesame" not in wrong.output
+    scheme = await shell.run("get", "pools", BOILERHOUSE_URL="ftp://x")
+    assert scheme.exit_code == 2
+    unknown = await shell.run("claim", "alice", "nothing")
+    assert (unknown.exit_code, "'nothing'" in unknown.stderr) == (1, True)
