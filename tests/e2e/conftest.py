@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox import unavailable
+from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
@@ -35,7 +35,7 @@ async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    problems = await unavailable(tmp_path / "check", SystemClock())
+    problems = await sandbox_unavailable(tmp_path / "check", SystemClock())
     if problems:
         absent(f"containers cannot run here: {problems[0]}")
     scene = await opened(tmp_path / "data")

@@ -100,6 +100,7 @@ class Scene:
 
 SETTINGS = Settings(
     builtins={"tick": ticker},
+    disk_seconds=0.3,
     capacity=Requests(parse("4"), parse("4Gi"), parse("100Gi"), 50),
 )
 

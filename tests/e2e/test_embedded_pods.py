@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from boilerhouse.core import names
 from boilerhouse.kube.exec import Channel
 from boilerhouse.kube.kinds import Node, Pod
 from boilerhouse.kube.resources import (
@@ -17,7 +20,7 @@ from boilerhouse.kube.resources import (
     PVCS,
     SECRETS,
 )
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.kube.status import BadRequest, NotFound
 from boilerhouse.kube.wire import Request
 from tests.e2e.scene import Scene, opened
 from tests.e2e.tenants import Body, eventually, pod, sh
@@ -54,6 +57,57 @@ async def test_what_does_not_fit_waits_for_room(scene: Scene) -> None:
     assert "were unschedulable" in scheduled.message
     await scene.client.merge_patch(NODES, "boilerhouse", {"spec": {"unschedulable": None}})
     await scene.ready("outside")
+
+
+async def test_a_pod_sent_here_past_the_scheduler(scene: Scene) -> None:
+    """With a node of its own choice and no room there, it is rejected as Failed."""
+    big: Body = {"resources": {"requests": {"memory": "1Ti"}}}
+    await scene.create(pod("sent", sh("exec sleep 1000", **big), nodeName="boilerhouse"))
+    found = await scene.until("sent", lambda one: one.status.phase == "Failed")
+    assert found.status.reason == "OutOfmemory"
+    await scene.client.delete(PODS, "sent")
+    await scene.gone("sent")
+
+
+async def test_who_fills_the_disk_is_evicted(scene: Scene) -> None:
+    """A volume over its limit ends the Pod as Failed, Evicted, with the volume's name."""
+    await scene.create(
+        pod(
+            "greedy",
+            sh(
+                "head -c 3000000 /dev/zero > /data/file; exec sleep 1000",
+                volumeMounts=[{"name": "data", "mountPath": "/data"}],
+            ),
+            volumes=[{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}],
+        )
+    )
+    found = await scene.until("greedy", lambda one: one.status.phase == "Failed")
+    assert found.status.reason == "Evicted"
+    assert 'volume "data" exceeds the limit "1Mi"' in found.status.message
+    with pytest.raises(NotFound):
+        await scene.client.pods.run("greedy", ["true"])
+
+
+async def test_what_cannot_be_shared_is_refused(scene: Scene) -> None:
+    """Containers that want one process namespace, a network that is not built: said, not faked."""
+    await scene.create(pod("close", sh("true"), sh("true", "other"), shareProcessNamespace=True))
+    found = await scene.until("close", lambda one: bool(waiting_message(one)))
+    assert "process namespace" in waiting_message(found)
+    await scene.create(pod("far", sh("true"), labels={names.NETWORK: "restricted"}))
+    found = await scene.until("far", lambda one: bool(waiting_message(one)))
+    assert "'restricted' is not supported" in waiting_message(found)
+
+
+async def test_the_death_of_the_fork_server_is_told(scene: Scene) -> None:
+    """Every container ends with it; who runs the kubelet hears of it and can still close."""
+    kubelet = scene.world.kubelet
+    assert kubelet is not None
+    await scene.create(pod("victim", sh("exec sleep 1000")))
+    await scene.ready("victim")
+    os.kill(kubelet.sandboxes.nursery.pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        await asyncio.shield(kubelet.died)
+    await scene.until("victim", lambda one: not one.ready)
 
 
 async def test_volumes_and_variables_reach_the_container(scene: Scene) -> None:

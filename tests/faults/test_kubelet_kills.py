@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import SystemClock, rng
-from boilerhouse.embedded.kubelet.sandbox import unavailable
+from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import Config
 from boilerhouse.kube.resources import PODS
@@ -85,7 +85,7 @@ def processes(marker: str) -> list[int]:
 
 async def test_killed_at_any_moment(tmp_path: Path) -> None:
     """After each SIGKILL every process ends; started again, the Pod runs on with all its files."""
-    problems = await unavailable(tmp_path / "check", SystemClock())
+    problems = await sandbox_unavailable(tmp_path / "check", SystemClock())
     if problems:
         absent(f"containers cannot run here: {problems[0]}")
     marker = f"bh-marker-{os.getpid()}-{next(_NUMBERS)}"

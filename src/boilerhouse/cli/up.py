@@ -77,7 +77,7 @@ def default_directory() -> Path:
 
 
 async def _serve(directory: Path, addresses: Addresses) -> None:
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     key = os.environ.get(KEY_VARIABLE, "")
     # Bound first: what cannot be served need not be started.
     bound = bind_api(addresses.host, addresses.port, key=key)
@@ -119,7 +119,8 @@ async def _serve(directory: Path, addresses: Addresses) -> None:
     log.info("up.stopped")
 
 
-def _stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> asyncio.Event:
+    """Return what is set when we are told to stop; a second Ctrl-C does not wait."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     since = 0.0
 

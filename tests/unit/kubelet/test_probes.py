@@ -29,10 +29,10 @@ class Answers:
 
 
 async def test_the_first_success_is_found_within_a_twentieth() -> None:
-    """Asked every 10 ms at first, so 60 ms are not rounded up to a period; later more rarely."""
+    """Asked every 5 ms at first, so 60 ms are not rounded up to a period; later more rarely."""
     quick = Answers(lambda time: time >= 0.06)
     assert await Probe(Timing(period=10), quick).succeeds()
-    assert now() == pytest.approx(0.06, abs=0.011)
+    assert now() == pytest.approx(0.06, abs=0.006)
     began = now()
     slow = Answers(lambda time: time - began >= 20)
     assert await Probe(Timing(period=10, failures=10), slow).succeeds()

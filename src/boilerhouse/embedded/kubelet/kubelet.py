@@ -24,14 +24,14 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.answering import Answers
 from boilerhouse.embedded.kubelet.builtin_images import Builtins
 from boilerhouse.embedded.kubelet.claims import Claims
-from boilerhouse.embedded.kubelet.container import Sandboxes
+from boilerhouse.embedded.kubelet.evicting import Evictions
 from boilerhouse.embedded.kubelet.images import ImageStore
 from boilerhouse.embedded.kubelet.launch import Machine
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.nodeobject import HOST_IP, NODE, NodeObject, amounts, capacity
 from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
 from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped
+from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.kube.cache import Change
@@ -54,6 +54,7 @@ class Settings:
     product_image: str = "boilerhouse"
     builtins: Builtins = field(default_factory=dict)
     capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
+    disk_seconds: float = 30.0  # between two looks at disk limits
     namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
 
 
@@ -64,7 +65,7 @@ class Kubelet:
         self,
         client: Client,
         clock: Clock,
-        sandboxes: Sandboxes,
+        sandboxes: Bubblewrapped,
         house: House,
         ledger: Ledger,
     ) -> None:
@@ -91,6 +92,7 @@ class Kubelet:
         async with AsyncExitStack() as resources:
             sandboxes = await Bubblewrapped.open(data / "sandboxes", clock)
             resources.push_async_callback(sandboxes.close)
+            await try_out(sandboxes)
             memory = await asyncio.to_thread(Memory.open, data)
             resources.callback(memory.close)
             images = await asyncio.to_thread(ImageStore, data / "images", clock)
@@ -112,17 +114,24 @@ class Kubelet:
             kubelet = cls(client, clock, sandboxes, house, Ledger(there))
             node = NodeObject(client, clock, there, sandboxes.limits_unenforced)
             await node.register()
-            await kubelet._begin(resources, node)
+            await kubelet._begin(resources, node, settings.disk_seconds)
             kubelet._resources = resources.pop_all()
             return kubelet
         raise AssertionError("the block returns or raises")
+
+    @property
+    def died(self) -> asyncio.Future[None]:
+        """Resolves if the sandboxes have ended by themselves, and every container with them."""
+        return self.sandboxes.died
 
     @property
     def cordoned(self) -> bool:
         """Whether no Pod is given to the node now."""
         return self._scheduler.cordoned
 
-    async def _begin(self, resources: AsyncExitStack, node: NodeObject) -> None:
+    async def _begin(
+        self, resources: AsyncExitStack, node: NodeObject, disk_seconds: float
+    ) -> None:
         await resources.enter_async_context(self._pods.running())
         await resources.enter_async_context(self._nodes.running())
         await self._pods.wait_synced()
@@ -136,7 +145,8 @@ class Kubelet:
         for pod in pods:
             self._take(pod)
         resources.push_async_callback(self._leave)
-        for work in (self._scheduler.run(), node.run()):
+        evictions = Evictions(self._workers.values, self._house.memory, disk_seconds)
+        for work in (self._scheduler.run(), node.run(), evictions.run()):
             resources.push_async_callback(_ended, _begun(work))
 
     async def close(self) -> None:
@@ -231,7 +241,7 @@ class Kubelet:
             lacking = self._ledger.lacking(wanted)
             if lacking:
                 words = f"Node didn't have enough resource: {', '.join(lacking)}"
-                worker.fail(f"OutOf{lacking[0]}", f"Pod was rejected: {words}")
+                worker.reject(f"OutOf{lacking[0]}", f"Pod was rejected: {words}")
                 return
         self._ledger.give(uid, wanted)
 

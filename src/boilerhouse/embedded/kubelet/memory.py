@@ -42,9 +42,13 @@ class Memory:
         root.chmod(0o700)
         return cls(root)
 
+    def path(self, uid: str) -> Path:
+        """Return where a Pod's directory is, if it has one."""
+        return self._root / uid
+
     def directory(self, uid: str) -> Path:
         """Return a Pod's own directory."""
-        path = self._root / uid
+        path = self.path(uid)
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 

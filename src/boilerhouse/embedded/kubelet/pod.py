@@ -92,6 +92,7 @@ class PodWorker:
         self._ports = Ports(house.client)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
         self._ending = asyncio.Event()
+        self._evicted = asyncio.Event()
         self._hurry = asyncio.Event()
         self._deadline = float("inf")
         self._forced = False
@@ -128,9 +129,16 @@ class PodWorker:
         listeners = self._launcher.listeners
         return listeners.connect if port in listeners.ports else self.sandbox.connect
 
-    def fail(self, reason: str, message: str) -> None:
-        """Let it end as Failed: it was not admitted, or used more than it may."""
+    def reject(self, reason: str, message: str) -> None:
+        """Do not admit it: it ends as Failed before anything of it ran."""
         self.facts.failed = (reason, message)
+
+    def evict(self, why: str) -> None:
+        """End its processes and let it be Failed: it used more than it may."""
+        if not self._ending.is_set():
+            self.facts.failed = ("Evicted", why)
+            self._say("Warning", "Evicted", why)
+            self._evicted.set()
 
     def _end(self, grace: float) -> None:
         deadline = asyncio.get_running_loop().time() + grace
@@ -164,17 +172,19 @@ class PodWorker:
             return
         life = asyncio.create_task(self._live(), name=f"pod {self.pod.metadata.name}")
         ending = asyncio.create_task(self._ending.wait())
+        evicted = asyncio.create_task(self._evicted.wait())
         try:
-            await asyncio.wait({life, ending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({life, ending, evicted}, return_when=asyncio.FIRST_COMPLETED)
             if not life.done():
                 life.cancel()
             await asyncio.wait({life})
             if not life.cancelled() and life.exception() is not None:
                 log.error("kubelet.pod_failed", pod=self.pod.metadata.name,
                           exc_info=life.exception())  # fmt: skip
-                self.fail("KubeletError", str(life.exception()))
+                self.facts.failed = ("KubeletError", str(life.exception()))
         finally:
             ending.cancel()
+            evicted.cancel()
         await self._stop_all()
         await self._close()
 
@@ -251,6 +261,8 @@ class PodWorker:
     async def _try_prepare(self) -> Launcher:
         pod, house = self.pod, self._house
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if pod.spec.get("shareProcessNamespace") and len(self._sandboxed()) > 1:
+            raise SandboxError("several containers in one process namespace are not supported here")
         if self.sandbox is None:
             self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=_network(pod))
             await self._ports.forward(self.sandbox, self._sandboxed())

@@ -2,7 +2,7 @@
 
     Check ─► Probe ─► succeeds() (startup) | follow() (readiness) | fails() (liveness)
 
-Until the first success questions come every 10 ms, since an instance is waited for; the longer it
+Until the first success questions come every 5 ms, since an instance is waited for; the longer it
 takes, the rarer: a twentieth of the time waited so far, but never rarer than the period. What is
 asked in between does not count as a failure: thresholds are in periods, as they were written.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from boilerhouse.embedded.kubelet.checks import Check
 
-EAGER = 0.010
+EAGER = 0.005
 EAGER_COMMAND = 0.050  # a command is a process each time
 _SHARE = 20
 

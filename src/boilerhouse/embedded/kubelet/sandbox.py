@@ -7,7 +7,6 @@ Bubblewrapped.open ─► create ─► PodSandbox ─► start:  cgroup ─► 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
@@ -289,20 +288,28 @@ def _env(spec: ContainerSpec) -> dict[str, str]:
 
 async def sandbox_unavailable(directory: Path, clock: Clock) -> list[str]:
     """Start a trivial container and return why that failed; empty if containers run here."""
-    opened = None
     try:
         opened = await Bubblewrapped.open(directory, clock)
-        pod = await opened.create("check")
-        spec = ContainerSpec("check", "check", 0, HostRoot(), ("/bin/sh", "-c", "exit 42"))
-        exited = await (await pod.start(spec, _Nowhere())).wait()
+        try:
+            await try_out(opened)
+        finally:
+            await opened.close()
     except SandboxError as error:
         return [str(error)]
+    return []
+
+
+async def try_out(sandboxes: Bubblewrapped) -> None:
+    """Start a trivial container; raises `SandboxError` with the reason if that fails."""
+    pod = await sandboxes.create("check")
+    try:
+        spec = ContainerSpec("check", "check", 0, HostRoot(), ("/bin/sh", "-c", "exit 42"))
+        exited = await (await pod.start(spec, _Nowhere())).wait()
     finally:
-        if opened is not None:
-            await opened.close()
-            with contextlib.suppress(SandboxError):
-                opened.forget("check")
-    return [] if exited.code == 42 else [f"a trial container ended with {exited}"]
+        await pod.close()
+        sandboxes.forget("check")
+    if exited.code != 42:
+        raise SandboxError(f"a trial container ended with {exited}")
 
 
 class _Nowhere:
