@@ -85,6 +85,18 @@ class Answer:
 Handler = Callable[[Request], Awaitable[Answer]]
 
 
+def answering(handler: Handler) -> Handler:
+    """Make refusals answers, as a server does, for whoever asks a handler in process."""
+
+    async def handle(request: Request) -> Answer:
+        try:
+            return await handler(request)
+        except Refused as refused:
+            return refusal(refused)
+
+    return handle
+
+
 def json_answer(body: bytes, status: int = 200) -> Answer:
     return Answer(status, Body(body), {"content-type": JSON})
 

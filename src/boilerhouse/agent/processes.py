@@ -43,8 +43,11 @@ class PodProcesses:
         parents: dict[int, int] = {}
         found: list[Process] = []
         for path in self._proc.iterdir():
-            if path.name.isdecimal():
-                self._look(int(path.name), parents, found)
+            seen = look(path) if path.name.isdecimal() else None
+            if seen is not None:
+                process, parents[process.pid], alive = seen
+                if alive:
+                    found.append(process)
         agents = os.getpid()
         return [
             process
@@ -52,16 +55,17 @@ class PodProcesses:
             if process.pid != 1 and not _descends(process.pid, agents, parents)
         ]
 
-    def _look(self, pid: int, parents: dict[int, int], found: list[Process]) -> None:
-        try:
-            text = (self._proc / str(pid) / "status").read_text(errors="replace")
-        except OSError:
-            return  # it ended meanwhile
-        fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-        parents[pid] = int(fields["PPid"])
-        if not fields["State"].startswith("Z"):
-            uid, gid = (int(fields[name].split()[1]) for name in ("Uid", "Gid"))
-            found.append(Process(pid, uid, gid))
+
+def look(path: Path) -> tuple[Process, int, bool] | None:
+    """Read /proc/<pid>: the process, its parent, whether it lives. None if it ended meanwhile."""
+    try:
+        text = (path / "status").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    uid, gid = (int(fields[name].split()[1]) for name in ("Uid", "Gid"))
+    alive = not fields["State"].startswith("Z")
+    return Process(int(path.name), uid, gid), int(fields["PPid"]), alive
 
 
 def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:

@@ -92,6 +92,17 @@ async def test_token_and_address_can_be_renewed(rig: Rig) -> None:
     assert b"bh1.uid.seal" not in content
 
 
+async def test_a_delivery_that_was_cut_off(rig: Rig) -> None:
+    """What an agent left behind when it was killed in the middle does not stand in the way."""
+    (rig.identity / "..1").mkdir()
+    (rig.identity / "..1/tenant").write_text("an")
+    (rig.identity / "tenant").symlink_to("..data/tenant")
+    (rig.identity / "..data.new").symlink_to("..1")
+    assert (await rig.ask("PUT", "/identity", body=ANNA.encode())).status == 204
+    assert read(rig.identity)["tenant"] == "anna"
+    assert not (rig.identity / "..1").exists()
+
+
 async def test_all_files_appear_at_one_moment(rig: Rig) -> None:
     """A program that sees one of the files sees all of them, each time it looks."""
     seen: list[set[str]] = []

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from boilerhouse.agent import layout
 from boilerhouse.agent.__main__ import overlays
 from boilerhouse.instances import build
@@ -33,13 +35,27 @@ def test_the_pod_mounts_what_the_agent_expects() -> None:
     assert str(Path(layout.TOKEN_FILE).parent) == build.AGENT_TOKEN_DIR
 
 
-def test_the_agent_imports_little() -> None:
+@pytest.mark.parametrize("program", ["agent", "helper"])
+def test_the_small_programs_import_little(program: str) -> None:
     """None of the big libraries is loaded: an agent runs beside every tenant."""
-    script = "import sys, boilerhouse.agent.__main__; print(*sorted(sys.modules))"
+    script = f"import sys, boilerhouse.{program}.__main__; print(*sorted(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
     tops = {name.partition(".")[0] for name in loaded}
     assert not tops & {"msgspec", "structlog", "litestar", "httpx2", "typer", "rich", "yaml"}
     ours = {name for name in loaded if name.startswith("boilerhouse.")}
-    assert {name.split(".")[1] for name in ours} <= {"agent", "core"}
+    assert {name.split(".")[1] for name in ours} <= {"agent", "helper", "core"}
+
+
+@pytest.mark.parametrize("program", ["agent", "snapshot-helper"])
+def test_outside_a_pod_they_say_what_is_missing(program: str) -> None:
+    """Started by hand, each ends with one sentence instead of a traceback."""
+    if Path(layout.TOKEN_FILE).exists():
+        pytest.skip("this is a Pod of ours")
+    done = subprocess.run(
+        [sys.executable, "-m", "boilerhouse.main", program], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("the token cannot be read: ")
+    assert len(done.stderr.splitlines()) == 1

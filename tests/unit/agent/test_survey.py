@@ -15,6 +15,10 @@ from boilerhouse.core.clock import FakeClock, SystemClock
 from tests.unit.agent.rig import Rig, open_descriptors, running
 
 
+def remove(tree: Path) -> None:
+    subprocess.run(["rm", "-rf", tree], check=True)
+
+
 async def test_usage_is_what_du_says(rig: Rig) -> None:
     """Blocks on disk count, holes do not, and a file with two names counts once."""
     (rig.workspace / "a").write_bytes(os.urandom(1 << 20))
@@ -132,7 +136,7 @@ async def test_walks_have_a_budget(tmp_path: Path) -> None:
     assert 50 < deep.entries < 300
     assert open_descriptors() == descriptors
     # Too deep for pytest's own removal.
-    await asyncio.to_thread(subprocess.run, ["rm", "-rf", tmp_path / "d"], check=True)
+    await asyncio.to_thread(remove, tmp_path / "d")
 
 
 async def test_many_askers_share_one_walk(tmp_path: Path) -> None:

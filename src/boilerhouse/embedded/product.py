@@ -1,0 +1,141 @@
+"""The product's own containers on one machine: agents and helper as tasks of this process.
+
+kubelet ─► Product.builtins ─► Agent, Helper             the same code as in a cluster's Pods
+operator, API ─► Product.route ─► Helper ─► Product.reach ─► Agent
+
+They listen at their Pods' addresses like any container. But who asks them from this very process
+need not go through two sockets to reach a function next door: `route` and `reach` are the short
+ways, and a claim's identity is delivered without any connection at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from boilerhouse.agent import layout as agent_layout
+from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.message import Answer, Handler, Request, answering
+from boilerhouse.agent.peer import Unreachable
+from boilerhouse.agent.processes import Process, look
+from boilerhouse.agent.running import Serves
+from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
+from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside
+from boilerhouse.embedded.kubelet.container import Running
+from boilerhouse.helper import layout as helper_layout
+from boilerhouse.helper.helper import Helper, by_network
+
+Address = tuple[str, int]
+
+
+class Product:
+    """What runs of the product's image on this machine, by where it listens."""
+
+    def __init__(self) -> None:
+        self._agents: dict[Address, Handler] = {}
+        self._helpers: dict[Address, Handler] = {}
+
+    def builtins(self) -> Builtins:
+        """Return the containers that the kubelet starts here instead of in a sandbox."""
+        return {"agent": self._agent, helper_layout.HELPER: self._helper}
+
+    def reach(self, host: str, port: int, patience: float) -> Handler:
+        """Return the agent at an address: itself if it is one of ours."""
+        return self._agents.get((host, port)) or by_network(host, port, patience)
+
+    async def route(self, request: Request) -> Answer:
+        """Ask the helper; `Unreachable` while none runs."""
+        for helper in self._helpers.values():
+            return await helper(request)
+        raise Unreachable("the snapshot helper does not run")
+
+    def _agent(self, inside: Inside) -> Builtin:
+        def make() -> tuple[Serves, Handler]:
+            config = Config(
+                identity=inside.mounts[agent_layout.IDENTITY_DIR],
+                overlays=_overlays(inside.mounts),
+                token=_token(inside.mounts, agent_layout.TOKEN_FILE),
+            )
+            agent = Agent(config, _Neighbours(inside.neighbours), inside.clock)
+            return agent, agent.handle
+
+        return _Served(make, inside, AGENT_PORT, self._agents)
+
+    def _helper(self, inside: Inside) -> Builtin:
+        def make() -> tuple[Serves, Handler]:
+            token = _token(inside.mounts, helper_layout.TOKEN_FILE)
+            helper = Helper(token, reach=self.reach)
+            return helper, helper.handle
+
+        return _Served(make, inside, HELPER_PORT, self._helpers)
+
+
+class _Served:
+    """A server of ours as a container."""
+
+    def __init__(
+        self,
+        make: Callable[[], tuple[Serves, Handler]],
+        inside: Inside,
+        port: int,
+        known: dict[Address, Handler],
+    ) -> None:
+        self._make = make
+        self._inside = inside
+        self._port = port
+        self._known = known
+        self._server: Serves | None = None
+        self._address: Address = ("", 0)
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        """Listen; raises if what must be mounted is not there."""
+        server, handler = await asyncio.to_thread(self._make)
+        listener: socket.socket = self._inside.listen(self._port)
+        host, port = listener.getsockname()[:2]
+        await server.start(listener)
+        self._server = server
+        self._address = (host, port)
+        self._known[self._address] = answering(handler)
+        self._inside.log.write("stderr", f"listening on port {self._port}\n".encode())
+
+    async def wait(self) -> int:
+        """Serve until `stop`, or until it is cut off."""
+        try:
+            await self._stopping.wait()
+        finally:
+            self._known.pop(self._address, None)
+            if self._server is not None:
+                await self._server.stop()
+        return 0
+
+    async def stop(self) -> None:
+        self._stopping.set()
+
+
+class _Neighbours:
+    """The tenant's processes: those of the Pod's sandboxed containers, as the machine has them."""
+
+    def __init__(self, running: Callable[[], Mapping[str, Running]]) -> None:
+        self._running = running
+
+    def of_tenant(self) -> list[Process]:
+        numbers = sorted(pid for one in self._running().values() for pid in one.processes())
+        seen = (look(Path(f"/proc/{pid}")) for pid in numbers)
+        return [found[0] for found in seen if found is not None and found[2]]
+
+
+def _overlays(mounts: Mapping[str, Path]) -> dict[str, Path]:
+    root = agent_layout.OVERLAY_ROOT
+    return {
+        path.removeprefix(root): where
+        for path, where in mounts.items()
+        if path.startswith(root + "/")
+    }
+
+
+def _token(mounts: Mapping[str, Path], file: str) -> str:
+    directory, _, name = file.rpartition("/")
+    return (mounts[directory] / name).read_text().strip()

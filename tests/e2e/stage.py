@@ -1,0 +1,164 @@
+"""Where stories about agent and helper are played: on one machine, and on a real node.
+
+Stage ─► client, an instance with its agent, a helper kept by its keeper, the way to it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from cluster.images import BUSYBOX
+
+from boilerhouse.agent.message import Handler
+from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
+from boilerhouse.embedded.product import Product
+from boilerhouse.embedded.world import World
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.build import HelperSettings
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.ensure import HelperKeeper
+from boilerhouse.helper.layout import POD, VOLUME_CLAIM
+from boilerhouse.helper.routes import Proxied
+from boilerhouse.instances import build
+from boilerhouse.instances.settings import Settings
+from boilerhouse.kube import kinds
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from boilerhouse.kube.transport import Http
+from boilerhouse.loop.manager import Manager
+from boilerhouse.loop.recorder import Recorder
+from boilerhouse.workloads.model import WorkloadSpec
+from tests.waiting import until, until_found
+
+_NUMBERS = itertools.count(1)
+AGENT_TOKEN = "the-agents-token-that-no-tenant-may-see"
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", kinds.Bare, namespaced=False)
+
+
+@dataclass
+class Stage:
+    """A cluster, seen by an operator."""
+
+    client: Client
+    route: Handler
+    product_image: str
+    tenant_image: str
+    helper_settings: HelperSettings
+
+    @property
+    def helper(self) -> HelperClient:
+        return HelperClient(self.client, self.route, Agents(self.client))
+
+    async def instance(self, name: str, script: str) -> Pod:
+        """Make a warm instance that runs a script, and wait until its tenant runs."""
+        spec = msgspec.convert(workload(self.tenant_image, script), WorkloadSpec)
+        pod = build.warm_pod(
+            name, "shop", spec, Settings(product_image=self.product_image), pool="p", owner={}
+        )
+        del pod["metadata"]["ownerReferences"]  # there is no pool in this story
+        await self.client.create(SECRETS, build.agent_secret(name, AGENT_TOKEN))
+        await self.client.create(PODS, pod)
+        return await self.until(name, lambda pod: pod.ready)
+
+    async def until(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
+        seen = await until(
+            self.client, PODS, name, lambda pod: pod is not None and holds(pod), timeout=60
+        )
+        assert seen[-1] is not None
+        return seen[-1]
+
+    async def sh(self, name: str, script: str) -> str:
+        """Run a script as the tenant; what it wrote to either stream, whatever its exit code."""
+        done = await self.client.pods.run(
+            name, ["/bin/sh", "-c", f"exec 2>&1; {script}"], container=build.TENANT_CONTAINER
+        )
+        return done.stdout.decode().strip()
+
+    @asynccontextmanager
+    async def keeping(self) -> AsyncIterator[None]:
+        """Keep a helper, and begin when it is ready."""
+        keeper = HelperKeeper(
+            self.client,
+            self.helper_settings,
+            clock=SystemClock(),
+            chance=rng(1),
+            recorder=Recorder(),
+        )
+        manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
+        stopping = asyncio.Event()
+        running = asyncio.create_task(manager.run(stopping))
+        try:
+            await self.until(POD, lambda pod: pod.ready)
+            yield
+        finally:
+            stopping.set()
+            await running
+
+
+def workload(image: str, script: str) -> dict[str, Any]:
+    return {
+        "version": "1",
+        "image": {"ref": image},
+        "resources": {"vcpus": 0.05, "memoryMb": 64, "diskGb": 1},
+        "network": {"access": "none"},
+        "filesystem": {"overlayDirs": ["/workspace"]},
+        "entrypoint": {"cmd": "/bin/sh", "args": ["-c", script]},
+    }
+
+
+@asynccontextmanager
+async def embedded(directory: Path) -> AsyncIterator[Stage]:
+    """One machine: agent and helper are tasks of this process."""
+    product = Product()
+    world = await World.open(
+        directory, port=0, kubelet=KubeletSettings(builtins=product.builtins())
+    )
+    client = Client(world.transport, "boilerhouse")
+    try:
+        yield Stage(client, product.route, "boilerhouse", "host", HelperSettings())
+    finally:
+        await world.close()
+
+
+@asynccontextmanager
+async def on_node(kubeconfig: Path, image: str, volume: Path) -> AsyncIterator[Stage]:
+    """A namespace of a real node, with a volume: there is nobody else who would make one."""
+    client = Client(Http(from_kubeconfig(kubeconfig)), f"agent-{os.getpid()}-{next(_NUMBERS)}")
+    await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
+    await until_found(client, SERVICE_ACCOUNTS, "default")
+    await asyncio.to_thread(_made_for_helper, volume)
+    name = f"{VOLUME_CLAIM}-{client.namespace}"
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "hostPath": {"path": str(volume)},
+            "claimRef": {"namespace": client.namespace, "name": VOLUME_CLAIM},
+        },
+    }
+    await client.create(VOLUMES, body)
+    settings = HelperSettings(image=image, storage_class="")
+    try:
+        yield Stage(client, Proxied(client), image, BUSYBOX, settings)
+    finally:
+        await client.delete(NAMESPACES, client.namespace)
+        await client.delete(VOLUMES, name)
+        await client.close()
+
+
+def _made_for_helper(volume: Path) -> None:
+    volume.mkdir()
+    os.chown(volume, 65532, 65532)  # kubelet does not give a hostPath away
