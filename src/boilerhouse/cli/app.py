@@ -72,6 +72,47 @@ def up(
 
 remote.add_to(app)
 
+Context = Annotated[str, typer.Option(help="Context of the kubeconfig; default: the current one.")]
+Namespace = Annotated[
+    str, typer.Option(help="Namespace to work in; default: $K8S_NAMESPACE, else boilerhouse.")
+]
+Image = Annotated[str, typer.Option(help="The product's own image, for agents and helper.")]
+ApiUrl = Annotated[str, typer.Option(help="Where instances find the REST API.")]
+
+
+@app.command()
+def operator(
+    context: Context = "",
+    namespace: Namespace = "",
+    image: Image = "boilerhouse",
+    api_url: ApiUrl = "",
+    probes_port: Annotated[
+        int, typer.Option(help="Port of /healthz, /readyz and /metrics.", min=0, max=65535)
+    ] = 8081,
+) -> None:
+    """Run the operator on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
+    with imports():
+        from boilerhouse.cli.cluster import Options, run_operator
+    raise typer.Exit(run_operator(Options(context, namespace, image, api_url), probes_port))
+
+
+@app.command()
+def api(
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on. Anything but loopback needs BOILERHOUSE_API_KEY."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 3000,
+    context: Context = "",
+    namespace: Namespace = "",
+    image: Image = "boilerhouse",
+    api_url: ApiUrl = "",
+) -> None:
+    """Run the REST API on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
+    with imports():
+        from boilerhouse.cli.cluster import Options, run_api
+    raise typer.Exit(run_api(Options(context, namespace, image, api_url), host, port))
+
 
 @app.command()
 def gen(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import signal
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from boilerhouse.api import signing
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.household import Means, household, operator_of
+from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
@@ -36,9 +36,6 @@ from boilerhouse.embedded.world import World
 from boilerhouse.kube.client import Client
 from boilerhouse.listening import ListenError
 from boilerhouse.version import version
-
-# Seconds in which signals are one: make and the terminal may both pass on the same Ctrl-C.
-ONE_CTRL_C = 0.3
 
 log = structlog.get_logger()
 
@@ -117,29 +114,6 @@ async def _serve(directory: Path, addresses: Addresses) -> None:
             raise SandboxError("the fork server has died, and every container with it: start again")
         log.info("up.stopping")
     log.info("up.stopped")
-
-
-def stop_on_signals() -> asyncio.Event:
-    """Return what is set when we are told to stop; a second Ctrl-C does not wait."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    since = 0.0
-
-    def asked() -> None:
-        nonlocal since
-        if not stop.is_set():
-            since = loop.time()
-        stop.set()
-
-    def interrupted() -> None:
-        if stop.is_set() and loop.time() - since > ONE_CTRL_C:
-            typer.echo("boilerhouse: not waiting any longer", err=True)
-            # Nothing acknowledged is lost by this: every answer was on disk before it left.
-            os._exit(130)
-        asked()
-
-    loop.add_signal_handler(signal.SIGTERM, asked)
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    return stop
 
 
 def _where(world: World, api: str) -> str:

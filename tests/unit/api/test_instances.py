@@ -210,6 +210,9 @@ async def test_destroy_deletes_the_pod_at_once(rest: Rest, instance: str) -> Non
     with pytest.raises(NotFound):
         await rest.world.client.get(PODS, instance)
     assert (await rest.post(f"/instances/{instance}/destroy")).status_code == 404
+    again = await rest.claim("alice")
+    assert again.status_code == 201
+    assert again.json()["instanceId"] != instance
 
 
 async def test_a_node_that_is_away_is_503(rest: Rest, instance: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from boilerhouse.cli.up import ONE_CTRL_C
+from boilerhouse.cli.stopping import ONE_CTRL_C
 from boilerhouse.embedded.http.kubeconfig import kept_port
 
 pytestmark = pytest.mark.slow  # each test is a process or two

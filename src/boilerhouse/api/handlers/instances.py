@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from boilerhouse.api.errors import not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
 from boilerhouse.core import names
+from boilerhouse.core.errors import Retry
 from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import Conflict, NotFound
+from boilerhouse.kube.resources import PODS, Key
+from boilerhouse.kube.status import ApiError, Conflict, NotFound
 
 
 class Destroyed(msgspec.Struct):
@@ -72,4 +74,16 @@ async def destroy_instance(
         house.informers.pods.observe(left)
     else:
         house.informers.pods.forget(pod)
+    await _let_claim_know(house, pod)
     return Destroyed(name)
+
+
+async def _let_claim_know(house: House, pod: Pod) -> None:
+    """Look at the claim now, as the operator will: the next call must not find it Active still."""
+    claim = house.claim_of(pod)
+    if claim is None:
+        return
+    key = Key(claim.metadata.namespace, claim.metadata.name)
+    # The instance is destroyed, whatever comes of the claim: what fails is tried again by itself.
+    with contextlib.suppress(ApiError, Retry):
+        await house.operator.claims.run_inline(key)

@@ -1,0 +1,256 @@
+"""S1's story over HTTP with real processes: `up` on one machine, operator and API beside a node.
+
+up | operator + api (processes) ─► REST ─► claim, exec, logs, destroy, release
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from cluster import image, node
+from cluster.images import BUSYBOX
+from cluster.places import Places
+
+from boilerhouse import catalogue
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.resources import CRDS
+from boilerhouse.kube.status import AlreadyExists
+from tests.worlds import absent
+
+Body = dict[str, Any]
+
+# Answers with the name of its tenant, once it knows it.
+_SERVER = (
+    "import http.server as h\n"
+    "class H(h.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200); self.end_headers(); self.wfile.write(b'hello')\n"
+    "print('listening', flush=True)\n"
+    "h.ThreadingHTTPServer(('', 8080), H).serve_forever()\n"
+)
+PYTHON = {"cmd": "/usr/bin/python3", "args": ["-c", _SERVER]}
+HTTPD = {"cmd": "/bin/sh", "args": ["-c", "echo listening; exec httpd -f -p 8080"]}
+
+
+@dataclass
+class House:
+    """A running house, as its callers see it."""
+
+    http: httpx2.Client
+    kind: str
+    image: str
+    entrypoint: Body
+    environ: dict[str, str]
+
+    def spec(self, **changes: Any) -> Body:
+        spec: Body = {
+            "version": "1",
+            "image": {"ref": self.image},
+            "resources": {"vcpus": 0.2, "memoryMb": 64, "diskGb": 1},
+            "network": {"access": "none", "expose": [{"guest": 8080}]},
+            "entrypoint": self.entrypoint,
+            "apiAccess": {"scopes": ["instances:read"]},
+        }
+        return spec | changes
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+        return self.http.request(method, f"/api/v1{path}", json=body, **options)
+
+    def until_ready(self, path: str, **wanted: object) -> Body:
+        """Wait for a status by asking again, as a script would."""
+        for _ in range(600):
+            body: Body = self.ask("GET", path).json()
+            if all(body.get("status", {}).get(key) == value for key, value in wanted.items()):
+                return body
+            subprocess.run(["sleep", "0.1"], check=True)
+        pytest.fail(f"{path} never became {wanted}: {body}")
+
+    def run(self, instance: str, *command: str) -> Body:
+        answer = self.ask("POST", f"/instances/{instance}/exec", {"command": command})
+        assert answer.status_code == 200, answer.text
+        body: Body = answer.json()
+        return body
+
+    def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "boilerhouse.main", *arguments]
+        env = os.environ | self.environ
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, env=env, check=False, timeout=60
+        )
+
+
+@contextmanager
+def program(*arguments: str, said: str, env: dict[str, str]) -> Iterator[Body]:
+    """Run the program until its log says that it serves; yields that line."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "boilerhouse.main", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | env,
+    )
+    assert process.stderr is not None
+    heard = []
+    try:
+        for line in process.stderr:
+            heard.append(line)
+            if f'"event":"{said}"' in line:
+                break
+        else:
+            pytest.fail(f"it ended with {process.wait()}: {''.join(heard)}")
+        # Its log goes on: nobody reading it would stop it at some point.
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+        yield json.loads(line)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        drain.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@asynccontextmanager
+async def on_this_machine(tmp_path: Path) -> AsyncIterator[House]:
+    problems = await sandbox_unavailable(tmp_path / "check", SystemClock())
+    if problems:
+        absent(f"containers cannot run here: {problems[0]}")
+    options = ("--data", str(tmp_path / "data"), "--port", "0", "--kube-port", "0")
+    with program("up", *options, said="up.serving", env={}) as serving:
+        environ = {"BOILERHOUSE_URL": serving["api"]}
+        with httpx2.Client(base_url=serving["api"], timeout=60) as http:
+            yield House(http, "embedded", "host", PYTHON, environ)
+
+
+@asynccontextmanager
+async def beside_a_node(client: Client, kubeconfig: Path) -> AsyncIterator[House]:
+    places = Places.user()
+    await asyncio.to_thread(lambda: node.load_image(places, image.make(places, print)))
+    for crd in catalogue.crds():
+        with contextlib.suppress(AlreadyExists):
+            await client.create(CRDS, crd)
+    env = {"KUBECONFIG": str(kubeconfig), "BOILERHOUSE_API_KEY": "sesame"}
+    where = ("--namespace", client.namespace, "--image", image.NAME)
+    with (
+        program("operator", *where, "--probes-port", "0", said="operator.running", env=env),
+        program("api", *where, "--port", "0", said="api.serving", env=env) as serving,
+        httpx2.Client(
+            base_url=serving["api"], timeout=60, headers={"authorization": "Bearer sesame"}
+        ) as http,
+    ):
+        environ = env | {"BOILERHOUSE_URL": serving["api"]}
+        yield House(http, "node", BUSYBOX, HTTPD, environ)
+
+
+EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
+NODE = pytest.param("node", marks=pytest.mark.node)
+
+
+@pytest.fixture(params=[EMBEDDED, NODE])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
+    if request.param == "embedded":
+        async with on_this_machine(tmp_path) as opened:
+            yield opened
+        return
+    kubeconfig = request.getfixturevalue("node_kubeconfig")
+    client = request.getfixturevalue("client")
+    async with beside_a_node(client, kubeconfig) as opened:
+        yield opened
+
+
+@pytest.mark.timeout(300)
+def test_a_tenant_from_claim_to_release(house: House) -> None:
+    """Cold, then existing; commands, logs, a page; destroyed, claimed again, released."""
+    assert house.ask("PUT", "/workloads/web", {"spec": house.spec()}).status_code == 201
+    house.until_ready("/workloads/web", phase="Ready")
+    made = house.ask("POST", "/tenants/alice/claim", {"workload": "web"}, params={"wait": 60})
+    assert (made.status_code, made.json()["source"]) == (201, "cold"), made.text
+    name = made.json()["instanceId"]
+    again = house.ask("POST", "/tenants/alice/claim", {"workload": "web"}).json()
+    assert (again["source"], again["instanceId"]) == ("existing", name)
+
+    done = house.run(name, "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert done == {"exitCode": 3, "stdout": "out\n", "stderr": "err\n", "truncated": False}
+    assert house.run(name, "no-such-program")["exitCode"] == 127
+    big = house.run(name, "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x")
+    assert (len(big["stdout"]), big["truncated"]) == (1 << 20, True)
+    assert "listening" in house.ask("GET", f"/instances/{name}/logs").text
+    [listed] = [i for i in house.ask("GET", "/instances").json() if i.get("tenantId") == "alice"]
+    assert (listed["name"], listed["phase"], listed["workloadRef"]) == (name, "Running", "web")
+    if house.kind == "embedded":
+        endpoint = made.json()["endpoint"]
+        page = httpx2.get(f"http://{endpoint['host']}:{endpoint['port']}/")
+        assert page.text == "hello"
+
+    assert house.ask("POST", f"/instances/{name}/destroy").status_code == 200
+    back = house.ask("POST", "/tenants/alice/claim", {"workload": "web"}, params={"wait": 60})
+    assert back.status_code == 201, back.text
+    assert back.json()["instanceId"] != name
+    released = house.ask("POST", "/tenants/alice/release", {"workload": "web"})
+    assert (released.status_code, released.json()["phase"]) == (200, "Released")
+    assert house.ask("GET", "/tenants/alice").status_code == 404
+    assert house.ask("POST", f"/instances/{name}/exec", {"command": ["ls"]}).status_code == 404
+
+
+@pytest.mark.timeout(300)
+def test_a_warm_instance_through_the_command_line(house: House) -> None:
+    """apply, get, claim from the pool, exec with input, logs, release: all by the program."""
+    documents = [
+        {"apiVersion": "boilerhouse.dev/v1alpha1", "kind": f"Boilerhouse{kind}",
+         "metadata": {"name": name}, "spec": spec}
+        for kind, name, spec in (
+            ("Workload", "web", house.spec()),
+            ("Pool", "warm", {"workloadRef": "web", "size": 1}),
+        )
+    ]  # fmt: skip
+    text = "\n---\n".join(json.dumps(document) for document in documents)
+    applied = house.cli("apply", "-f", "-", stdin=text)
+    assert applied.stdout.splitlines() == ["workload/web created", "pool/warm created"]
+    house.until_ready("/pools/warm", ready=1)
+    claimed = house.cli("claim", "alice", "web", "-o", "json", "--wait", "60")
+    body = json.loads(claimed.stdout)
+    assert body["source"] == "pool"
+    name = body["instanceId"]
+    assert name in house.cli("get", "instances").stdout
+    fed = house.cli("exec", "-i", name, "--", "cat", stdin="héllo")
+    assert (fed.returncode, fed.stdout) == (0, "héllo")
+    assert house.cli("exec", name, "--", "sh", "-c", "exit 9").returncode == 9
+    assert "listening" in house.cli("logs", name, "--tail", "5").stdout
+    assert house.cli("release", "alice", "web").returncode == 0
+    assert house.cli("exec", name, "--", "true").returncode == 1
+
+
+@pytest.mark.slow
+async def test_an_instance_knows_who_it_is(tmp_path: Path) -> None:
+    """The token in a running instance opens what the workload allows, and ends with the claim."""
+    async with on_this_machine(tmp_path) as house:
+        house.ask("PUT", "/workloads/web", {"spec": house.spec()})
+        house.until_ready("/workloads/web", phase="Ready")
+        name = house.ask("POST", "/tenants/alice/claim", {"workload": "web"}).json()["instanceId"]
+        house.ask("POST", "/tenants/bob/claim", {"workload": "web"})
+        for _ in range(100):
+            token = house.run(name, "cat", "/run/boilerhouse/token")["stdout"]
+            if token:
+                break
+            await asyncio.sleep(0.1)
+        headers = {"authorization": f"Bearer {token}"}
+        seen = house.ask("GET", "/instances", headers=headers).json()
+        assert [instance["tenantId"] for instance in seen] == ["alice"]
+        assert house.ask("GET", "/pools", headers=headers).status_code == 403
+        assert house.ask("POST", "/tenants/alice/release", {"workload": "web"}).status_code == 200
+        assert house.ask("GET", "/instances", headers=headers).status_code == 401
