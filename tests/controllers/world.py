@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -325,3 +325,13 @@ async def running_world(directory: Path) -> AsyncIterator[World]:
         for informer in (world.operator.claim_informer, world.operator.pod_informer):
             await informer.wait_synced()
         yield world
+
+
+@asynccontextmanager
+async def frozen(operator: Operator) -> AsyncIterator[Operator]:
+    """Let an operator see the world as it is now, and never hear of it again."""
+    async with AsyncExitStack() as stack:
+        for informer in operator.informers:
+            await stack.enter_async_context(informer.running())
+            await informer.wait_synced()
+    yield operator

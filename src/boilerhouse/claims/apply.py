@@ -38,7 +38,7 @@ from boilerhouse.claims.seen import (
     WriteIntent,
     WriteStatus,
 )
-from boilerhouse.core.errors import Retry
+from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.instances.build import cold_pod
 from boilerhouse.instances.identity import Identities, Identity
 from boilerhouse.instances.objects import Instances
@@ -102,7 +102,7 @@ class Applier:
             setbacks.note(key, name, str(error), refused=True)
         except Forbidden as error:
             setbacks.note(key, name, error.message, refused=True)
-        except (ApiError, Retry) as error:
+        except (ApiError, Retry, Terminal) as error:
             log.info("claim.step_failed", claim=key.name, step=name, error=str(error))
             setbacks.note(key, name, f"{name}: {error}")
         else:
@@ -154,7 +154,7 @@ class Applier:
                 f"claim {rival} is for the same tenant and workload already:"
                 " use that one, or delete one of the two"
             )
-        self.memory.note_sole(key, claim.uid)
+        self.memory.note_sole(key, claim)
 
     async def _deliver(
         self, key: Key, claim: ClaimSeen, seen: Seen, pod: str, pod_uid: str

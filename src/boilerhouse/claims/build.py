@@ -53,13 +53,13 @@ def binding(claim: ClaimRef, tenant: str) -> list[Body]:
     ]
 
 
-def intent_patch(claim: ClaimSeen, intent: Intent) -> Body:
-    """Build the merge patch that chooses a Pod, and holds the Claim from then on."""
+def intent_patch(claim: ClaimSeen, intent: Intent | None) -> Body:
+    """Build the merge patch that chooses a Pod, or none, and holds the Claim from then on."""
     held = claim.finalizers if claim.held else (*claim.finalizers, names.FINALIZER)
     return {
         "metadata": {
             **_as_seen(claim),
-            "annotations": {names.POD: str(intent)},
+            "annotations": {names.POD: None if intent is None else str(intent)},
             "finalizers": list(held),
         }
     }

@@ -120,7 +120,7 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
     """Say what brings the claim closer to its instance, whatever its phase."""
     pod, intent = seen.pod, claim.intent
     its_own = pod is not None and intent is not None and _is_its_pod(pod, claim, intent)
-    if pod is not None and intent is not None and its_own and not pod.terminating:
+    if pod is not None and intent is not None and its_own and not (pod.terminating or pod.ended):
         return _with_own_pod(seen, intent, pod)
     blocked = _workload_blocks(claim.workload, seen.workload)
     if blocked is not None:
@@ -140,8 +140,8 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
             return _choice(seen, claim)
         return Do((CreatePod(intent.pod), *beside))
     if its_own or pod.uid != intent.uid or pod.claim is not None or pod.terminating or not pod.pool:
-        # On its way out (it was never Active: nothing in it is worth waiting for), or another Pod
-        # of that name, or another claim's, or none that a claim may have.
+        # Its own, and at its end (it was never Active: nothing in it is worth waiting for); another
+        # Pod of that name; another claim's; or none that a claim may have.
         return _choice(seen, claim)
     if not adoptable(pod, seen.workload, on_healthy_node=seen.pod_on_healthy_node):
         return Do((DeletePod(pod, "a claim had chosen it, and it is not fit to be used"),))
@@ -151,18 +151,15 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
 def _with_own_pod(
     seen: Seen, intent: Intent, pod: InstanceSeen
 ) -> Plan | _Blocked | _Starting | _Usable:
-    if pod.ended:
-        return Do((DeletePod(pod, pod.ended),))
     if not seen.sole:
-        if _has_rival(seen):
-            return Do((DeletePod(pod, "another claim is for the same tenant"),))
-        return Do((LookForRival(),))
+        # Given up by choosing nothing: from then on the Pod is a stray, and cannot become Active.
+        return WriteIntent(None) if _has_rival(seen) else Do((LookForRival(),))
     if not intent.uid:
         return WriteIntent(Intent(pod.name, pod.uid))
     if pod.usable:
         return _Usable(pod)
     if pod.image_failure:
-        left = IMAGE_PATIENCE - (seen.now - pod.created_at)
+        left = IMAGE_PATIENCE - pod.waited
         detail = f"the image does not arrive: {pod.image_failure}"
         return _Starting(detail, left) if left > NOW else _Blocked("ImageUnavailable", detail)
     if pod.unschedulable:

@@ -12,10 +12,13 @@ carried out by everybody alike:
   seen, with the claim's reference (`ClaimRef`) as a fence that is never taken off again.
 * A cold Pod carries that fence from birth. Once somebody has seen it its UID is written down too
   (pinned), so a late create of the same name is another Pod.
-* To choose again, the Pod of the old intent is deleted first (by UID and resourceVersion), unless
-  it is gone or another claim's: the patch of somebody who still sleeps on the old intent then
-  fails. The names of cold Pods never repeat, because the claim's own resourceVersion is in them,
-  and the CAS succeeds at one version once.
+* To choose again while the named Pod is still nobody's, that Pod is deleted first (by UID and
+  resourceVersion): the patch of somebody who still sleeps on the old intent then fails. One that
+  is gone, or another claim's, needs no deletion. One that carries this claim already is given up
+  the other way round: the CAS first, which makes it a stray that cannot become Active, then the
+  deletion. (Deleted first, somebody else could make it Active just before the deletion arrives.)
+* An intent never returns to a Pod that was given up. The names of cold Pods do not repeat, because
+  the claim's own resourceVersion is in them, and the CAS succeeds at one version once.
 * Only the Pod that is named may become Active. Any other that carries the claim's reference is a
   stray (a late create), never handed out, and deleted by every pass that sees it.
 """

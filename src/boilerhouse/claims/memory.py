@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from boilerhouse.claims.seen import ClaimSeen
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.kube.resources import Key
 from boilerhouse.loop.setbacks import Setbacks
@@ -19,21 +20,21 @@ LIMIT = 20_000
 class Memory:
     def __init__(self, clock: Clock, chance: Random) -> None:
         self.setbacks: Setbacks[Key] = Setbacks(clock, chance)
-        self._sole: OrderedDict[Key, str] = OrderedDict()  # the claim's UID
+        self._sole: OrderedDict[Key, str] = OrderedDict()  # the claim's UID, and version
         self._delivered: OrderedDict[Key, str] = OrderedDict()  # the Pod's UID
 
-    def is_sole(self, key: Key, uid: str) -> bool:
-        """Whether this very claim was found to be the only one for its tenant and workload.
+    def is_sole(self, key: Key, claim: ClaimSeen) -> bool:
+        """Whether the claim was found to be the only one for its tenant and workload.
 
-        Once true it stays true: whoever comes later finds this claim, or its Lease.
+        `rivals.py` says for how long: a canonical one for ever, another at this version.
         """
-        return self._sole.get(key) == uid
+        return self._sole.get(key) == _looked_at(claim)
 
     def is_delivered(self, key: Key, pod_uid: str) -> bool:
         return self._delivered.get(key) == pod_uid
 
-    def note_sole(self, key: Key, uid: str) -> None:
-        _remember(self._sole, key, uid)
+    def note_sole(self, key: Key, claim: ClaimSeen) -> None:
+        _remember(self._sole, key, _looked_at(claim))
 
     def note_delivered(self, key: Key, pod_uid: str) -> None:
         _remember(self._delivered, key, pod_uid)
@@ -43,6 +44,10 @@ class Memory:
         self.setbacks.clear(key)
         self._sole.pop(key, None)
         self._delivered.pop(key, None)
+
+
+def _looked_at(claim: ClaimSeen) -> str:
+    return claim.uid if claim.canonical else f"{claim.uid} at {claim.version}"
 
 
 def _remember(table: OrderedDict[Key, str], key: Key, value: str) -> None:

@@ -22,6 +22,7 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
+from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.pods import instance
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from boilerhouse.kube.cache import Index
@@ -76,6 +77,7 @@ class Reader:
     spares: Spares
     memory: Memory
     healthy: Callable[[str], bool]
+    patience: Patience
     clock: Clock
 
     async def read(self, key: Key) -> Seen | None:
@@ -95,6 +97,7 @@ class Reader:
         pod = None
         if claim.intent is not None:
             pod = await self.instances.look(claim.intent.pod, claim.intent.uid)
+            pod = None if pod is None else self.patience.timed(pod)
         seen = Seen(
             now=self.clock.now(),
             claim=claim,
@@ -102,7 +105,7 @@ class Reader:
             pod=pod,
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             strays=strays,
-            sole=self.memory.is_sole(key, claim.uid),
+            sole=self.memory.is_sole(key, claim),
             delivered=pod is not None and self.memory.is_delivered(key, pod.uid),
             setback=self.memory.setbacks.of(key),
         )

@@ -1,14 +1,22 @@
 """Two Claim objects for one (tenant, workload): who may have the instance.
 
 A Claim under its canonical name needs no lock but that name. One that was applied under another
-name takes the Lease `t-<hash>`. Each then looks, live, for the other's sign:
+name takes the Lease `t-<hash>`, and keeps it as long as it exists. Each then looks, live, for the
+other's sign:
 
-    canonical:  create Claim ──► is the Lease held by a living claim?   ──► then that one has it
-    other name: take Lease   ──► is there a canonical Claim?            ──► then that one has it
+    canonical:  create Claim ──► is the Lease held by a claim that lives?   ──► that one has it
+    other name: take Lease   ──► is there a canonical Claim?                ──► that one has it
 
 Whoever writes its own sign first and looks second cannot miss one that did the same, so at most one
-of them goes on. If both see each other, the one under another name gives its Lease back and the
-canonical one succeeds at its next try. A Released claim is no rival: it never gets an instance.
+of them goes on. If both see each other, the one under another name goes to Error, and a claim in
+Error does not count: the canonical one succeeds at its next look. For that to be safe
+
+* "nobody else" holds for a claim under another name only at the version at which it looked, so one
+  that has been in Error since must look again before it can become Active, and then finds the
+  canonical one. (Found by simulation: with a look that held for ever, both became Active.)
+* for a canonical claim it holds for ever: whoever comes later finds it there.
+
+A Released claim is no rival: it never gets an instance.
 """
 
 from __future__ import annotations
@@ -25,6 +33,9 @@ from boilerhouse.kube.kinds import Lease
 from boilerhouse.kube.resources import LEASES
 from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
 
+_OVER = frozenset({ClaimPhase.RELEASED})
+_YIELDING = _OVER | {ClaimPhase.ERROR}
+
 
 class Rivals:
     """Looks for other Claim objects of the same tenant and workload."""
@@ -36,15 +47,14 @@ class Rivals:
         """Return the name of the claim that has the tenant; empty if this one is alone."""
         if claim.canonical:
             lease = await self._lease(claim)
-            return "" if lease is None else await self._living(lease, claim)
+            return "" if lease is None else await self._living(lease, claim, _YIELDING)
+        canonical = claim_name(claim.tenant, claim.workload)
+        if await self._lives(canonical):  # proves nothing if not, and saves a write if so
+            return canonical
         holder = await self._take(claim)
         if holder:
             return holder
-        canonical = claim_name(claim.tenant, claim.workload)
-        if not await self._lives(canonical):
-            return ""
-        await self._give_back(claim)
-        return canonical
+        return canonical if await self._lives(canonical) else ""
 
     async def _take(self, claim: ClaimSeen) -> str:
         """Take the Lease, or return the name of the living claim that holds it."""
@@ -76,11 +86,6 @@ class Rivals:
             raise Retry("the Lease of a claim that is gone was removed") from None
         return ""
 
-    async def _give_back(self, claim: ClaimSeen) -> None:
-        lease = await self._lease(claim)
-        if lease is not None and lease.spec.holder_identity == str(claim.ref):
-            await self._drop(lease)
-
     async def _lease(self, claim: ClaimSeen) -> Lease | None:
         try:
             return await self._client.get(LEASES, claim_lease_name(claim.tenant, claim.workload))
@@ -96,17 +101,22 @@ class Rivals:
         except (NotFound, Conflict):
             return  # somebody was faster; the next look tells
 
-    async def _living(self, lease: Lease, claim: ClaimSeen) -> str:
+    async def _living(
+        self, lease: Lease, claim: ClaimSeen, not_counting: frozenset[ClaimPhase] = _OVER
+    ) -> str:
         """Return the name of the Lease's holder if it is another claim that lives."""
         holder = ClaimRef.parse(lease.spec.holder_identity or "")
         if holder is None or holder == claim.ref:
             return ""
-        return holder.name if await self._lives(holder.name, holder.uid) else ""
+        lives = await self._lives(holder.name, holder.uid, not_counting)
+        return holder.name if lives else ""
 
-    async def _lives(self, name: str, uid: str = "") -> bool:
+    async def _lives(
+        self, name: str, uid: str = "", not_counting: frozenset[ClaimPhase] = _OVER
+    ) -> bool:
         try:
             found = await self._client.get(CLAIMS, name)
         except NotFound:
             return False
         phase = ClaimPhase.PENDING if found.status is None else found.status.phase
-        return phase != ClaimPhase.RELEASED and uid in ("", found.metadata.uid)
+        return phase not in not_counting and uid in ("", found.metadata.uid)

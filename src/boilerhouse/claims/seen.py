@@ -134,9 +134,9 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class WriteIntent:
-    """Choose a Pod, if the Claim is still as it was seen."""
+    """Choose a Pod, or none, if the Claim is still as it was seen."""
 
-    intent: Intent
+    intent: Intent | None
 
 
 @dataclass(frozen=True, slots=True)

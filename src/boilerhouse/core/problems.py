@@ -8,6 +8,7 @@ walks the same Structs that the schema is made of, so it knows the same bounds a
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -49,12 +50,11 @@ def _problems(hint: Any, raw: object, path: str) -> Iterator[str]:
 def _problems_of_parts(shape: Any, raw: object, path: str) -> Iterator[str]:
     """Walk into fields, items and values, as far as `raw` has the right shape at all."""
     if isinstance(shape, type) and issubclass(shape, msgspec.Struct) and isinstance(raw, Mapping):
-        hints = get_type_hints(shape, include_extras=True)
-        for field in msgspec.structs.fields(shape):
-            where = f"{path}.{field.encode_name}"
-            if field.encode_name in raw:
-                yield from _problems(hints[field.name], raw[field.encode_name], where)
-            elif field.required:
+        for name, hint, required in _fields(shape):
+            where = f"{path}.{name}"
+            if name in raw:
+                yield from _problems(hint, raw[name], where)
+            elif required:
                 yield f"{where}: required"
     elif get_origin(shape) is tuple and isinstance(raw, list):
         for index, value in enumerate(raw):
@@ -62,6 +62,16 @@ def _problems_of_parts(shape: Any, raw: object, path: str) -> Iterator[str]:
     elif get_origin(shape) is dict and isinstance(raw, Mapping):
         for key, value in raw.items():
             yield from _problems(get_args(shape)[1], value, f"{path}.{key}")
+
+
+@functools.cache  # resolving annotations takes milliseconds, and they never change
+def _fields(struct: type[msgspec.Struct]) -> list[tuple[str, Any, bool]]:
+    """Return each field's name on the wire, its type with annotations, whether it must be there."""
+    hints = get_type_hints(struct, include_extras=True)
+    return [
+        (field.encode_name, hints[field.name], field.required)
+        for field in msgspec.structs.fields(struct)
+    ]
 
 
 def _doubles(hint: Any, raw: Sequence[Any], path: str) -> Iterator[str]:

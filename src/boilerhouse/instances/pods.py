@@ -32,7 +32,6 @@ def instance(pod: Pod) -> InstanceSeen:
     """Make of a Pod what decisions may know of it."""
     meta, status = pod.metadata, pod.status
     assert meta.creation_timestamp is not None, "a stored object has a creation time"
-    ready = status.condition("Ready")
     return InstanceSeen(
         name=meta.name,
         uid=meta.uid,
@@ -50,7 +49,6 @@ def instance(pod: Pod) -> InstanceSeen:
         port=_first_port(pod),
         running=status.phase == "Running",
         ready=pod.ready,
-        ready_changed_at=None if ready is None else ready.last_transition_time,
         terminating=meta.deletion_timestamp is not None,
         grace=meta.deletion_grace_period_seconds or 0,
         ended=_ended(pod),

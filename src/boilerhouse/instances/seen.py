@@ -7,7 +7,7 @@ Workload ─► blueprints.py ─► Blueprint ┴─► Seen of claims and pool
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from boilerhouse.workloads.machine import WorkloadPhase
 from boilerhouse.workloads.model import WorkloadSpec
@@ -52,7 +52,7 @@ class InstanceSeen:
     port: int = 0  # where its first exposed port is reached; 0 if it exposes none
     running: bool = False
     ready: bool = False
-    ready_changed_at: datetime | None = None
+    waited: timedelta = timedelta(0)  # for how long it was seen not to be usable (patience.py)
     terminating: bool = False
     grace: int = 0  # seconds a terminating one was given
     ended: str = ""  # Failed or Succeeded, with the reason: it will never run again

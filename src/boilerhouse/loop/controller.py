@@ -67,7 +67,7 @@ class Controller(Generic[K, S, P]):
         self._read = read
         self._decide = decide
         self._apply = apply
-        self._keys = keys
+        self.keys = keys
         self._clock = clock
         self._chance = chance
         self._recorder = recorder
@@ -78,7 +78,7 @@ class Controller(Generic[K, S, P]):
     async def run(self, stopping: asyncio.Event, grace: timedelta = timedelta(seconds=30)) -> None:
         """Work until `stopping` is set; then let the passes under way finish, within `grace`."""
         self.queue.open()
-        for key in self._keys():
+        for key in self.keys():
             self.queue.add(key)
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)
@@ -215,7 +215,7 @@ class Controller(Generic[K, S, P]):
             await asyncio.sleep(self._resync.total_seconds())
             # Spread over a tenth of the period, so that a resync is a drizzle and not a flood.
             spread = self._resync / 10
-            for key in list(self._keys()):
+            for key in list(self.keys()):
                 self.queue.add_after(key, spread * self._chance.random())
 
     @asynccontextmanager

@@ -34,6 +34,7 @@ from boilerhouse.instances import sweep
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.identity import Identities
 from boilerhouse.instances.objects import Instances
+from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.cache import Change, by_label
 from boilerhouse.kube.client import Client
@@ -136,15 +137,16 @@ class Operator:
             clock=clock,
         )
         self.releaser = Releaser(client, self.claim_informer, self.claims, self.news, clock)
+        self.informers: tuple[Informer[Any], ...] = (
+            self.workload_informer,
+            self.pool_informer,
+            self.claim_informer,
+            self.pod_informer,
+            self.node_informer,
+            self.secret_informer,
+        )
         self.manager = Manager(
-            informers=[
-                self.workload_informer,
-                self.pool_informer,
-                self.claim_informer,
-                self.pod_informer,
-                self.node_informer,
-                self.secret_informer,
-            ],
+            informers=self.informers,
             controllers=[self.workloads, self.pools, self.claims, self.secrets]
             if reconcile
             else [],
@@ -192,6 +194,7 @@ class Operator:
             blueprints=self.blueprints,
             refusals=refusals,
             failures=failures,
+            patience=Patience(self.clock),
             clock=self.clock,
             chance=self._chance,
         )
@@ -226,6 +229,7 @@ class Operator:
             spares=self.spares,
             memory=self.memory,
             healthy=nodes.healthy,
+            patience=Patience(self.clock),
             clock=self.clock,
         )
         applier = ClaimApplier(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -69,7 +69,7 @@ def decide(seen: Seen) -> Plan:
     status = _status(seen, pool, kept)
     if status != pool.status:
         return WriteStatus(status, str(status.phase))
-    return Wait(status.detail or "the pool is as it should be", _next_look(seen, kept, fill))
+    return Wait(status.detail or "the pool is as it should be", _next_look(kept, fill))
 
 
 def _drain(pool: PoolSeen | None, alive: Sequence[InstanceSeen]) -> Plan:
@@ -93,7 +93,7 @@ def _sorted_out(
             unfit.append(DeletePod(pod, why))
         elif pod.ended:
             unfit.append(DeletePod(pod, pod.ended, failed=True))
-        elif _stuck_in(pod, seen.now) <= NOW:
+        elif _stuck_in(pod) <= NOW:
             why = pod.trouble or f"not ready for {STUCK_AFTER.total_seconds():.0f} s"
             unfit.append(DeletePod(pod, why, failed=True))
         else:
@@ -110,11 +110,11 @@ def _outdated(pool: PoolSeen, workload: Blueprint | None, pod: InstanceSeen) -> 
     return ""
 
 
-def _stuck_in(pod: InstanceSeen, now: datetime) -> timedelta:
+def _stuck_in(pod: InstanceSeen) -> timedelta:
     """Return how long to wait for a Pod to get ready; zero or less: long enough."""
     if pod.usable or pod.image_failure or pod.unschedulable:
         return STUCK_AFTER  # ready, or a new Pod would fare no better
-    return (pod.ready_changed_at or pod.created_at) + STUCK_AFTER - now
+    return STUCK_AFTER - pod.waited
 
 
 def _surplus(pool: PoolSeen, kept: Sequence[InstanceSeen]) -> list[InstanceSeen]:
@@ -190,7 +190,7 @@ def _error(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> str:
     if workload.phase == WorkloadPhase.ERROR:
         return f"workload {pool.workload} is in Error: {workload.detail}"
     for pod in kept:
-        if pod.image_failure and seen.now - pod.created_at >= IMAGE_PATIENCE:
+        if pod.image_failure and pod.waited >= IMAGE_PATIENCE:
             return f"the image does not arrive: {pod.image_failure}"
     return ""
 
@@ -210,14 +210,14 @@ def _why_not_full(seen: Seen, kept: Sequence[InstanceSeen]) -> str:
     return ""
 
 
-def _next_look(seen: Seen, kept: Sequence[InstanceSeen], fill: _Fill) -> timedelta | None:
+def _next_look(kept: Sequence[InstanceSeen], fill: _Fill) -> timedelta | None:
     """Return when time alone will change the decision."""
     looks = [] if fill.again_in is None else [fill.again_in]
     for pod in kept:
         if pod.usable:
             continue
         if pod.image_failure:
-            looks.append(pod.created_at + IMAGE_PATIENCE - seen.now)
+            looks.append(IMAGE_PATIENCE - pod.waited)
         elif not pod.unschedulable:
-            looks.append(_stuck_in(pod, seen.now))
+            looks.append(_stuck_in(pod))
     return min((look for look in looks if look > NOW), default=None)

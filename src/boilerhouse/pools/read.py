@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.pods import instance
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.kube.cache import Index
@@ -51,6 +52,7 @@ class Reader:
     blueprints: Blueprints
     refusals: Setbacks[Key]
     failures: Setbacks[Key]
+    patience: Patience
     clock: Clock
     chance: Random
 
@@ -58,11 +60,11 @@ class Reader:
         """Return everything there is to see; None if there is neither pool nor Pod of it."""
         held = self.pools.cache.get(key)
         pool = await self._live(key) if held is None else pool_seen(held)
-        pods = _unclaimed(self.by_pool.get(key.name))
+        pods = self._unclaimed(self.by_pool.get(key.name))
         if not pods and (pool is None or pool.deleting):
             # Letting go of a pool whose Pods are only not in the cache would leave them behind.
             labels = {names.MANAGED: "true", names.POOL: key.name}
-            pods = _unclaimed((await self.client.list(PODS, labels=labels)).items)
+            pods = self._unclaimed((await self.client.list(PODS, labels=labels)).items)
         if pool is None:
             self.refusals.clear(key)
             self.failures.clear(key)
@@ -85,7 +87,6 @@ class Reader:
         self.pools.observe(found)
         return pool_seen(found)
 
-
-def _unclaimed(pods: list[Pod]) -> tuple[InstanceSeen, ...]:
-    seen = (instance(pod) for pod in pods)
-    return tuple(pod for pod in seen if pod.claim is None)
+    def _unclaimed(self, pods: list[Pod]) -> tuple[InstanceSeen, ...]:
+        seen = (instance(pod) for pod in pods)
+        return tuple(self.patience.timed(pod) for pod in seen if pod.claim is None)

@@ -68,7 +68,7 @@ def pod(number: int = 1, **changes: Any) -> InstanceSeen:
 
 
 def starting(number: int = 1, **changes: Any) -> InstanceSeen:
-    fresh = {"ready": False, "pool_status": "warming", "created_at": NOW - timedelta(seconds=5)}
+    fresh = {"ready": False, "pool_status": "warming", "waited": timedelta(seconds=5)}
     return pod(number, **{**fresh, **changes})
 
 
@@ -122,7 +122,7 @@ def test_a_taken_pod_is_replaced_at_once() -> None:
 def test_pods_are_labelled_as_what_they_are() -> None:
     """Ready ones as ready, and back again when they are not."""
     became = starting(1, ready=True)
-    lost = pod(2, ready=False, ready_changed_at=NOW)
+    lost = pod(2, ready=False)
     plan = decide(seen(pool(), became, lost))
     assert steps(plan, LabelPod) == [LabelPod(became, "ready"), LabelPod(lost, "warming")]
 
@@ -172,9 +172,9 @@ def test_pods_of_another_workload_go() -> None:
     ("bad", "word"),
     [
         (pod(1, ended="Failed: Evicted", ready=False), "Evicted"),
-        (starting(1, created_at=NOW - STUCK_AFTER, trouble="tenant: crash"), "crash"),
-        (starting(1, created_at=NOW - STUCK_AFTER), "not ready for 180 s"),
-        (pod(1, ready=False, ready_changed_at=NOW - STUCK_AFTER), "not ready"),
+        (starting(1, waited=STUCK_AFTER, trouble="tenant: crash"), "crash"),
+        (starting(1, waited=STUCK_AFTER), "not ready for 180 s"),
+        (pod(1, ready=False, waited=STUCK_AFTER), "not ready"),
     ],
 )
 def test_failed_and_stuck_pods_are_removed_and_counted(bad: InstanceSeen, word: str) -> None:
@@ -210,14 +210,14 @@ def test_a_quota_that_refuses_is_told_and_tried_again() -> None:
 
 def test_an_image_that_does_not_arrive_is_an_error_after_a_while() -> None:
     """Before that it is only told; the Pods stay, since kubelet goes on trying."""
-    young = starting(1, image_failure="ErrImagePull", created_at=NOW - timedelta(seconds=10))
+    young = starting(1, image_failure="ErrImagePull", waited=timedelta(seconds=10))
     plan = decide(seen(pool(size=1), young))
     assert isinstance(plan, WriteStatus)
     assert (plan.status.phase, plan.status.detail) == (PoolPhase.DEGRADED, "ErrImagePull")
     waiting = decide(seen(pool(size=1, status=plan.status), young))
     assert isinstance(waiting, Wait)
     assert waiting.again_in == IMAGE_PATIENCE - timedelta(seconds=10)
-    old = replace(young, created_at=NOW - timedelta(hours=1))
+    old = replace(young, waited=timedelta(hours=1))
     plan = decide(seen(pool(size=1), old))
     assert isinstance(plan, WriteStatus)
     assert plan.status.phase == PoolPhase.ERROR
@@ -250,7 +250,7 @@ def test_a_pool_without_a_usable_workload_is_in_error(workload: Blueprint | None
 
 def test_pods_that_no_node_can_take_are_waited_for() -> None:
     """Another one would fare no better, however long it takes."""
-    late = starting(1, unschedulable="0/1 nodes", created_at=NOW - timedelta(hours=1))
+    late = starting(1, unschedulable="0/1 nodes", waited=timedelta(hours=1))
     plan = decide(seen(pool(size=1), late))
     assert isinstance(plan, WriteStatus)
     assert plan.status.detail == "no node can take an instance: 0/1 nodes"

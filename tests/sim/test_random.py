@@ -1,0 +1,98 @@
+"""Many seeded histories of several processes, with everything going wrong that can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from boilerhouse.core.clock import Random, rng
+from tests.sim.invariants import Violated
+from tests.sim.world import Chaos, Choose, World
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keep log events instead of printing them."""
+    with capture_logs():
+        yield
+
+
+# How often which kind of thing happens, so that histories go deep and do not tread water.
+WEIGHTS = {
+    "asked": 8,
+    "answered": 8,
+    "hears": 5,
+    "pass claim": 5,
+    "pass own": 5,
+    "acquire": 2,
+    "apply": 2,
+    "ready": 4,
+    "stopped": 4,
+    "delete": 1,
+    "release": 1,
+}
+
+
+def weighted(chance: Random) -> Choose:
+    """Choose a kind by weight, then one of that kind."""
+
+    def choose(options: list[str]) -> int:
+        kinds: dict[str, list[int]] = {}
+        for index, option in enumerate(options):
+            words = option.split(": ", 1)[-1]
+            kind = next((kind for kind in WEIGHTS if kind in words), "rest")
+            kinds.setdefault(kind, []).append(index)
+        weights = [WEIGHTS.get(kind, 1) for kind in kinds]
+        return chance.choice(kinds[chance.choices(list(kinds), weights)[0]])
+
+    return choose
+
+
+async def history(seed: int, steps: int = 220, **changes: object) -> World:
+    """Live one history; a failure tells its seed and its last steps."""
+    chance = rng(seed)
+    world = World(
+        choose=weighted(chance),
+        processes=chance.choice([2, 3]),
+        tenants=("alice", "bob"),
+        pool=chance.choice([0, 1, 2]),
+        wishes=chance.choice([2, 4, 6]),
+        other_names=chance.choice([0, 1, 2]),
+        farewells=chance.choice([0, 1, 3]),
+        chaos=Chaos(
+            crashes=chance.choice([0, 1, 3]),
+            failures=chance.choice([0, 2, 6]),
+            pod_deaths=chance.choice([0, 1, 2]),
+            unready=chance.choice([0, 1]),
+            sick_nodes=chance.choice([0, 1]),
+            clock_jumps=chance.choice([0, 2]),
+            template_changes=chance.choice([0, 1]),
+            quotas=chance.choice([0, 1]),
+            scalings=chance.choice([0, 1]),
+        ),
+    )
+    for name, value in changes.items():
+        setattr(world, name, value)
+    try:
+        await world.run(steps)
+    except (Violated, AssertionError) as error:
+        story = "\n".join(world.trace[-40:])
+        raise Violated(f"seed {seed}: {error}\n{story}") from error
+    return world
+
+
+@pytest.mark.parametrize("block", range(6))
+async def test_invariants_hold_in_every_history(block: int) -> None:
+    """Invariants 1-3 and 6-10 after each write, and the same good end whatever happened."""
+    for seed in range(block * 10, block * 10 + 10):
+        await history(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_many_more_histories() -> None:
+    """The same, for as long as patience lasts."""
+    for seed in range(1_000, 6_000):
+        await history(seed)
