@@ -20,6 +20,7 @@ from boilerhouse.embedded import builtin
 from boilerhouse.embedded.background.collector import Collector
 from boilerhouse.embedded.background.definitions import Definitions
 from boilerhouse.embedded.background.expiry import Expiry
+from boilerhouse.embedded.background.faults import Faults
 from boilerhouse.embedded.background.namespaces import Namespaces
 from boilerhouse.embedded.crd import kind as crd
 from boilerhouse.embedded.describing.discovery import Discovery
@@ -81,7 +82,15 @@ class ApiServer:
             store, self.registry, clock, admission, self._removal, self._verbs
         )
         self._expiry = Expiry(store, self.registry, clock, self._removal)
-        self._discovery = Discovery(self.registry, lambda: self._serving)
+        self._following = Faults("changes")
+        self._faults = (
+            self._following,
+            self._collector.passes.faults,
+            self._namespaces.passes.faults,
+            self._definitions.passes.faults,
+            self._expiry.faults,
+        )
+        self._discovery = Discovery(self.registry, self._unready)
         self._openapi = OpenApi(self.registry, builtin.definitions())
         self._table = self._routes()
 
@@ -93,9 +102,9 @@ class ApiServer:
         subscription = self._begin()
         self._tasks = [
             asyncio.create_task(self._follow(subscription), name="apiserver.follow"),
-            asyncio.create_task(self._collector.run(), name="apiserver.collector"),
-            asyncio.create_task(self._namespaces.run(), name="apiserver.namespaces"),
-            asyncio.create_task(self._definitions.run(), name="apiserver.definitions"),
+            asyncio.create_task(self._collector.passes.run(), name="apiserver.collector"),
+            asyncio.create_task(self._namespaces.passes.run(), name="apiserver.namespaces"),
+            asyncio.create_task(self._definitions.passes.run(), name="apiserver.definitions"),
             asyncio.create_task(self._expiry.run(), name="apiserver.expiry"),
         ]
         for task in self._tasks:
@@ -107,6 +116,12 @@ class ApiServer:
         if not task.cancelled() and task.exception() is not None:
             self._serving = False
             log.error("apiserver.part_died", part=task.get_name(), exc_info=task.exception())
+
+    def _unready(self) -> list[str]:
+        """Say what keeps us from being whole."""
+        if not self._serving:
+            return ["not serving"]
+        return [f"{faults.part} fails, see the log" for faults in self._faults if faults]
 
     async def stop(self) -> None:
         """Stop what runs in the background. Requests in flight end by themselves."""
@@ -218,15 +233,23 @@ class ApiServer:
         self._definitions.begin()
         return self._store.watch("", self._store.revision)
 
-    async def _follow(self, subscription: Subscription) -> None:
+    async def _follow(self, first: Subscription) -> None:
+        subscription: Subscription | None = first
         while True:
             try:
+                if subscription is None:
+                    subscription = self._begin()
+                    self._following.worked("")
                 async for change in subscription:
                     self._see(change)
                 return  # the store is closing
             except Overrun:
                 log.warning("apiserver.overrun")
-                subscription = self._begin()
+            except Exception as error:  # noqa: BLE001  told by Faults; then looks at everything anew
+                if subscription is not None:
+                    subscription.close()
+                await asyncio.sleep(self._following.failed("", error))
+            subscription = None
 
     def _see(self, change: Change) -> None:
         self._definitions.see(change)

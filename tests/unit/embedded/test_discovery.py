@@ -154,7 +154,7 @@ def test_the_version_is_the_kubernetes_we_compare_with(discovery: Discovery) -> 
 
 def test_readiness_is_told() -> None:
     """/readyz fails while the server is not ready; the process itself is alive."""
-    discovery = Discovery(Registry(), ready=lambda: False)
+    discovery = Discovery(Registry(), unready=lambda: ["x fails"])
     assert ask(discovery, "/readyz").status == 503
     assert ask(discovery, "/livez").body == b"ok"
 

@@ -12,22 +12,17 @@ made on the head as it is then. A crash loses nothing: at the start everything i
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from itertools import islice
 from typing import Any
 
-import structlog
-
+from boilerhouse.embedded.background.passes import Passes
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.embedded.storage.store import Change, Key, Store, Stored, StoreFailed
+from boilerhouse.embedded.storage.store import Change, Key, Store, Stored
 from boilerhouse.embedded.verbs.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from boilerhouse.embedded.verbs.removal import Removal
 
-log = structlog.get_logger()
-
-RETRY_SECONDS = 1.0
+# Together, so that a thousand dependents do not cost a thousand commits.
 BATCH = 256
 
 
@@ -38,8 +33,8 @@ class Collector:
         self._removal = removal
         self._dependents: dict[str, set[Key]] = defaultdict(set)
         self._owners: dict[Key, frozenset[str]] = {}
-        self._queue: dict[Key, None] = {}
-        self._news = asyncio.Event()
+        self.passes = Passes("collector", self._examine, at_once=BATCH)
+        self._enqueue = self.passes.enqueue
 
     def begin(self) -> None:
         """Learn everything that is stored, and look at all of it once."""
@@ -65,36 +60,11 @@ class Collector:
         self._learn(change.key, body)
         self._look_at(change.key, body)
 
-    async def run(self) -> None:
-        """Examine what is queued, for ever."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._queue:
-                batch = list(islice(self._queue, BATCH))
-                for key in batch:
-                    del self._queue[key]
-                # Together, so that a thousand dependents do not cost a thousand commits.
-                await asyncio.gather(*[self._attempt(key) for key in batch])
-
-    async def _attempt(self, key: Key) -> None:
-        try:
-            await self._examine(key)
-        except StoreFailed as error:
-            log.warning("collector.retry", key="/".join(key), error=str(error))
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._enqueue, key)
-
     def _look_at(self, key: Key, body: Body) -> None:
         metadata = body["metadata"]
         waits = "deletionTimestamp" in metadata and _waits(metadata)
         if waits or metadata.get("ownerReferences"):
             self._enqueue(key)
-
-    def _enqueue(self, *keys: Key) -> None:
-        for key in keys:
-            self._queue[key] = None
-        if keys:
-            self._news.set()
 
     def _learn(self, key: Key, body: Body | None) -> None:
         owners = frozenset(ref["uid"] for ref in _references(body)) if body else frozenset()

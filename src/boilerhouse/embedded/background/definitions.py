@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.background.passes import Passes
 from boilerhouse.embedded.cel.rules import RulesRefused
 from boilerhouse.embedded.crd.kind import (
     CLEANUP,
@@ -26,14 +27,12 @@ from boilerhouse.embedded.crd.kind import (
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.schemas.schema import SchemaError
-from boilerhouse.embedded.storage.store import Change, Key, Store, Stored, StoreFailed
+from boilerhouse.embedded.storage.store import Change, Key, Store, Stored
 from boilerhouse.embedded.verbs.deletion import DeleteOptions
 from boilerhouse.embedded.verbs.objects import Verbs, decode
 from boilerhouse.embedded.verbs.removal import Removal
 
 log = structlog.get_logger()
-
-RETRY_SECONDS = 1.0
 
 
 class Definitions:
@@ -46,8 +45,8 @@ class Definitions:
         self._removal = removal
         self._verbs = verbs
         self._installed: dict[str, int] = {}
-        self._queue: dict[str, None] = {}
-        self._news = asyncio.Event()
+        self.passes = Passes("definitions", self._clean)
+        self._enqueue = self.passes.enqueue
 
     def begin(self) -> None:
         """Install every stored definition, and carry on with those that are being deleted."""
@@ -74,6 +73,9 @@ class Definitions:
                     # Accepted by another release than this one; the rest is served all the same.
                     log.error("definition.not_served", definition=name, error=str(error))
                     self._registry.remove(name)
+                except Exception as error:  # a mistake of ours must not cost the other kinds
+                    log.error("definition.not_served", definition=name, exc_info=error)
+                    self._registry.remove(name)
                 else:
                     self._registry.install(replace(kind, since=item.revision))
         for name in self._installed.keys() - stored.keys():
@@ -88,24 +90,6 @@ class Definitions:
             self._enqueue(change.key.name)
         elif resource in self._installed and change.type == "DELETED" and self._dying(resource):
             self._enqueue(resource)
-
-    async def run(self) -> None:
-        """Clean up behind deleted definitions, for ever."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._queue:
-                name = next(iter(self._queue))
-                del self._queue[name]
-                try:
-                    await self._clean(name)
-                except StoreFailed as error:
-                    log.warning("definition.retry", definition=name, error=str(error))
-                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self._enqueue, name)
-
-    def _enqueue(self, name: str) -> None:
-        self._queue[name] = None
-        self._news.set()
 
     def _dying(self, name: str) -> Stored | None:
         stored = self._store.head(Key(RESOURCE, "", name))

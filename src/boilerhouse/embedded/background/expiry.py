@@ -9,16 +9,13 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-import structlog
-
 from boilerhouse.core.clock import Clock, parse_time
+from boilerhouse.embedded.background.faults import Faults
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.embedded.storage.store import Store, StoreFailed
+from boilerhouse.embedded.storage.store import Store
 from boilerhouse.embedded.verbs.deletion import DeleteOptions
 from boilerhouse.embedded.verbs.removal import Removal
-
-log = structlog.get_logger()
 
 LIFETIME = timedelta(hours=1)
 EVERY_SECONDS = 60.0
@@ -32,14 +29,17 @@ class Expiry:
         self._registry = registry
         self._clock = clock
         self._removal = removal
+        self.faults = Faults("expiry")
 
     async def run(self) -> None:
         """Remove what is past, for ever."""
         while True:
             try:
                 await self.sweep()
-            except StoreFailed as error:
-                log.warning("expiry.retry", error=str(error))
+            except Exception as error:  # noqa: BLE001  told by Faults; the next sweep may work
+                self.faults.failed("sweep", error)
+            else:
+                self.faults.worked("sweep")
             await asyncio.sleep(EVERY_SECONDS)
 
     async def sweep(self) -> None:

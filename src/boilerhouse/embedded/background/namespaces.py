@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import structlog
-
 from boilerhouse.core.clock import Clock, rfc3339
+from boilerhouse.embedded.background.passes import Passes
 from boilerhouse.embedded.builtin.cluster import NAMESPACE_FINALIZER
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.policy.admission import Admission
@@ -24,15 +23,11 @@ from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.request.refusals import not_found
 from boilerhouse.embedded.request.rendering import object_reply
 from boilerhouse.embedded.request.routing import Target
-from boilerhouse.embedded.storage.store import Change, Key, Store, StoreFailed
+from boilerhouse.embedded.storage.store import Change, Key, Store
 from boilerhouse.embedded.verbs.deletion import DeleteOptions
 from boilerhouse.embedded.verbs.objects import Verbs, check_version, decode, key_of
 from boilerhouse.embedded.verbs.removal import Removal
 from boilerhouse.kube.wire import Reply, Request
-
-log = structlog.get_logger()
-
-RETRY_SECONDS = 1.0
 
 
 class Namespaces:
@@ -51,8 +46,8 @@ class Namespaces:
         self._admission = admission
         self._removal = removal
         self._verbs = verbs
-        self._queue: dict[str, None] = {}
-        self._news = asyncio.Event()
+        self.passes = Passes("namespaces", self._settle)
+        self._enqueue = self.passes.enqueue
 
     def begin(self) -> None:
         """Carry on with what was being deleted, and see that every namespace is complete."""
@@ -68,20 +63,6 @@ class Namespaces:
             lost_account = resource == "serviceaccounts" and name == "default"
             if lost_account or self._terminating(namespace):
                 self._enqueue(namespace)
-
-    async def run(self) -> None:
-        """Sweep what is queued, for ever."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._queue:
-                name = next(iter(self._queue))
-                del self._queue[name]
-                try:
-                    await self._settle(name)
-                except StoreFailed as error:
-                    log.warning("namespace.retry", namespace=name, error=str(error))
-                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self._enqueue, name)
 
     async def finalize(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer `namespaces/finalize`: whoever holds the namespace lets go of it."""
@@ -99,10 +80,6 @@ class Namespaces:
         body["spec"] = {"finalizers": finalizers} if finalizers else {}
         result = await self._verbs.store_change(kind, stored, body)
         return object_reply(kind, result, rendering, self._clock.now())
-
-    def _enqueue(self, name: str) -> None:
-        self._queue[name] = None
-        self._news.set()
 
     def _terminating(self, namespace: str) -> bool:
         stored = self._store.head(Key("namespaces", "", namespace))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -62,9 +62,9 @@ OPEN_PATHS = frozenset({*_HEALTH, "/version"})
 class Discovery:
     """Answers the paths that describe the server itself."""
 
-    def __init__(self, registry: Registry, ready: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, registry: Registry, unready: Callable[[], Sequence[str]] = tuple) -> None:
         self._registry = registry
-        self._ready = ready
+        self._unready = unready
         self._rendered: dict[tuple[str, str], Reply] = {}
         self._version = -1
 
@@ -93,8 +93,8 @@ class Discovery:
 
     def _health(self, path: str) -> Reply:
         plain = {"content-type": "text/plain; charset=utf-8", "cache-control": "no-cache, private"}
-        if path == "/readyz" and not self._ready():
-            return Reply(503, b"not ready", plain)
+        if path == "/readyz" and (reasons := self._unready()):
+            return Reply(503, f"not ready: {'; '.join(reasons)}".encode(), plain)
         return Reply(200, b"ok", plain)
 
     def _document(self, path: str, form: str) -> dict[str, Any] | None:
