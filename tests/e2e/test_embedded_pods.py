@@ -315,6 +315,30 @@ async def test_the_node_tells_what_it_is(scene: Scene) -> None:
     assert lease.spec.holder_identity == "boilerhouse"
 
 
+async def test_many_at_once(scene: Scene) -> None:
+    """All of them get ready and all of them go, again and again; nothing stays open."""
+
+    async def one(name: str) -> None:
+        await scene.create(pod(name, sh("exec sleep 1000")))
+        await scene.ready(name)
+        await scene.client.delete(PODS, name, grace=0)
+        await scene.gone(name)
+
+    open_files = -1
+    for number in range(3):
+        await asyncio.gather(*(one(f"p{number}-{count}") for count in range(40)))
+
+        async def swept() -> bool:
+            pods = scene.world.directory / "pods"
+            return not await asyncio.to_thread(lambda: list(pods.iterdir()))
+
+        await eventually(swept)
+        now = len(list(Path("/proc/self/fd").iterdir()))
+        if number == 0:
+            open_files = now
+    assert now <= open_files + 5
+
+
 async def test_stopped_and_started_again(scene: Scene, tmp_path: Path) -> None:
     """Processes end with us; the Pods run again with their files; what went meanwhile is swept."""
     data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}

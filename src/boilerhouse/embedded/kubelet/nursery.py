@@ -70,6 +70,8 @@ class Nursery:
         self._replies: dict[int, asyncio.Future[_Reply]] = {}
         self._exits: dict[int, asyncio.Future[int]] = {}
         self._room = asyncio.Semaphore(_IN_FLIGHT)
+        # One at a time: the loop knows one waiter per socket, a second would replace it.
+        self._sending = asyncio.Lock()
         self._closing = False
         self.died: asyncio.Future[None] = self._loop.create_future()
 
@@ -126,7 +128,8 @@ class Nursery:
             reply: asyncio.Future[_Reply] = self._loop.create_future()
             self._replies[number] = reply
             try:
-                await self._send({**message, "id": number}, list(fds))
+                async with self._sending:
+                    await self._send({**message, "id": number}, list(fds))
                 received, given = await reply
             finally:
                 self._replies.pop(number, None)
