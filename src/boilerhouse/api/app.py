@@ -32,8 +32,7 @@ from boilerhouse.version import version
 
 BODY_LIMIT = 3 << 20
 
-ROOT = [events.events_socket, system.metrics]
-V1 = [
+HANDLERS = [
     tenants.claim,
     tenants.release,
     tenants.list_tenants,
@@ -45,9 +44,11 @@ V1 = [
     attach.attach_instance,
     logs.instance_logs,
     events.stream_events,
+    events.events_socket,
     system.stats,
     system.health,
     system.why,
+    system.metrics,
 ]
 
 
@@ -62,16 +63,12 @@ def routes(house: House) -> Litestar:
     def the_house() -> House:
         return house
 
-    v1 = Router(
-        "/api/v1",
-        route_handlers=[
-            *V1,
-            *(resources.router(plural) for plural in resources.KINDS),
-            *(settings.router(plural) for plural in settings.KINDS),
-        ],
-    )
+    of_kinds = [
+        *(handler for plural in resources.KINDS for handler in resources.handlers(plural)),
+        *(handler for plural in settings.KINDS for handler in settings.handlers(plural)),
+    ]
     return Litestar(
-        route_handlers=[v1, *ROOT],
+        route_handlers=[*HANDLERS, *of_kinds],
         guards=[guard],
         dependencies={"house": Provide(the_house, sync_to_thread=False, use_cache=True)},
         exception_handlers={Exception: answer},

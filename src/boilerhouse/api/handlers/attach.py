@@ -18,6 +18,7 @@ from boilerhouse.api.errors import not_found
 from boilerhouse.api.handlers.instances import visible
 from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.house import TheHouse
+from boilerhouse.api.paths import V1
 from boilerhouse.api.sockets import answering, first_to_end
 from boilerhouse.kube.exec import PROTOCOLS, Channel
 from boilerhouse.kube.resources import PODS
@@ -26,7 +27,7 @@ from boilerhouse.kube.wire import Request, Socket
 Command = FromQuery[list[str] | None]
 
 
-@websocket("/instances/{name:str}/attach", opt={"scope": INSTANCES_EXEC})
+@websocket(f"{V1}/instances/{{name:str}}/attach", opt={"scope": INSTANCES_EXEC})
 async def attach_instance(
     name: FromPath[str],
     house: TheHouse,

@@ -13,6 +13,7 @@ from boilerhouse.api.auth import ADMIN, SUBPROTOCOL
 from boilerhouse.api.errors import too_many
 from boilerhouse.api.events import Event, Feed, Overrun
 from boilerhouse.api.house import TheHouse
+from boilerhouse.api.paths import V1
 from boilerhouse.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
 from boilerhouse.api.streaming import Streaming
 
@@ -21,7 +22,7 @@ LastEventId = Annotated[str, QueryParameter(name="lastEventId")]
 EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer one
 
 
-@get("/events", opt={"scope": ADMIN}, media_type="text/event-stream")
+@get(f"{V1}/events", opt={"scope": ADMIN}, media_type="text/event-stream")
 async def stream_events(
     house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
 ) -> Streaming:

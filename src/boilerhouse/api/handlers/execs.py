@@ -20,6 +20,7 @@ from boilerhouse.api.handlers.instances import found
 from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.kube.exec import V5, Channel, CommandTimeout, Session
 from boilerhouse.kube.kinds import Pod
@@ -49,7 +50,7 @@ class ExecResult(msgspec.Struct, rename="camel"):
     truncated: bool
 
 
-@post("/instances/{name:str}/exec", opt={"scope": INSTANCES_EXEC}, status_code=200)
+@post(f"{V1}/instances/{{name:str}}/exec", opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def exec_instance(
     name: FromPath[str],
     data: JSONBody[ExecRequest],

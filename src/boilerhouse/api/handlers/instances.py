@@ -14,6 +14,7 @@ from boilerhouse.api.auth import ADMIN, INSTANCES_READ, Caller, caller_of
 from boilerhouse.api.errors import not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
+from boilerhouse.api.paths import V1
 from boilerhouse.core import names
 from boilerhouse.core.errors import Retry
 from boilerhouse.kube.kinds import Pod
@@ -40,7 +41,7 @@ async def found(house: House, request: Request[Any, Any, Any], name: str) -> Pod
     return pod
 
 
-@get("/instances", opt={"scope": INSTANCES_READ})
+@get(f"{V1}/instances", opt={"scope": INSTANCES_READ})
 async def list_instances(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Instance]:
     """Return every instance, by name."""
     caller = caller_of(request)
@@ -51,7 +52,7 @@ async def list_instances(house: TheHouse, request: Request[Any, Any, Any]) -> li
     ]
 
 
-@get("/instances/{name:str}", opt={"scope": INSTANCES_READ})
+@get(f"{V1}/instances/{{name:str}}", opt={"scope": INSTANCES_READ})
 async def get_instance(
     name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
 ) -> views.Instance:
@@ -60,7 +61,7 @@ async def get_instance(
     return views.instance(pod, house.claim_of(pod))
 
 
-@post("/instances/{name:str}/destroy", opt={"scope": ADMIN}, status_code=200)
+@post(f"{V1}/instances/{{name:str}}/destroy", opt={"scope": ADMIN}, status_code=200)
 async def destroy_instance(
     name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
 ) -> Destroyed:

@@ -14,6 +14,7 @@ from boilerhouse.api.errors import conflict
 from boilerhouse.api.handlers.instances import found
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.inputs import moment
+from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.status import BadRequest
@@ -24,7 +25,7 @@ Tail = Annotated[int | None, QueryParameter(ge=0, le=1_000_000, description="Onl
 
 
 @get(
-    "/instances/{name:str}/logs",
+    f"{V1}/instances/{{name:str}}/logs",
     opt={"scope": INSTANCES_READ},
     media_type=TEXT,
 )

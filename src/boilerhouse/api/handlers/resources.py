@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, delete, get, post, put
+from litestar import Request, Response, delete, get, post, put
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
@@ -27,6 +28,7 @@ from boilerhouse.api.auth import (
 )
 from boilerhouse.api.errors import bad_request, conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.paths import V1
 from boilerhouse.api.triggers import check_agents_own, check_agents_trigger, owner
 from boilerhouse.claims.model import RESOURCE as CLAIM
 from boilerhouse.core import names
@@ -216,34 +218,35 @@ class Shelf:
         }
 
 
-def router(plural: str) -> Router:
-    """Return the routes of one kind."""
+def handlers(plural: str) -> list[HTTPRouteHandler]:
+    """Return the handlers of one kind."""
+    root, one = f"{V1}/{plural}", f"{V1}/{plural}/{{name:str}}"
     kind = KINDS[plural]
     reading, writing = {"scope": kind.read}, {"scope": kind.write}
 
     def shelf(house: House, request: Request[Any, Any, Any]) -> Shelf:
         return Shelf(kind, house, caller_of(request))
 
-    @get("/", opt=reading, name=f"list-{plural}", operation_id=f"list_{plural}")
+    @get(root, opt=reading, name=f"list-{plural}", operation_id=f"list_{plural}")
     async def list_all(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Resource]:
         """Return all of them, by name."""
         return await shelf(house, request).all()
 
-    @get("/{name:str}", opt=reading, name=f"get-{plural}", operation_id=f"get_{plural}")
+    @get(one, opt=reading, name=f"get-{plural}", operation_id=f"get_{plural}")
     async def get_one(
         name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
     ) -> views.Resource:
         """Return one."""
         return views.resource(await shelf(house, request).get(name))
 
-    @post("/", opt=writing, name=f"create-{plural}", operation_id=f"create_{plural}")
+    @post(root, opt=writing, name=f"create-{plural}", operation_id=f"create_{plural}")
     async def create(
         data: JSONBody[NewObject], house: TheHouse, request: Request[Any, Any, Any]
     ) -> views.Resource:
         """Create one; 409 if the name is taken, 422 with everything that is wrong with it."""
         return views.resource(await shelf(house, request).create(data))
 
-    @put("/{name:str}", opt=writing, name=f"put-{plural}", operation_id=f"put_{plural}")
+    @put(one, opt=writing, name=f"put-{plural}", operation_id=f"put_{plural}")
     async def create_or_replace(
         name: FromPath[str],
         data: JSONBody[Replacement],
@@ -255,7 +258,7 @@ def router(plural: str) -> Router:
         return Response(views.resource(body), status_code=201 if new else 200)
 
     @delete(
-        "/{name:str}",
+        one,
         opt=writing,
         name=f"delete-{plural}",
         operation_id=f"delete_{plural}",
@@ -268,8 +271,4 @@ def router(plural: str) -> Router:
         gone = await shelf(house, request).delete(name)
         return Response(gone, status_code=200 if gone.status == "deleted" else 202)
 
-    return Router(
-        f"/{plural}",
-        route_handlers=[list_all, get_one, create, create_or_replace, remove],
-        tags=[plural],
-    )
+    return [list_all, get_one, create, create_or_replace, remove]

@@ -7,12 +7,14 @@ import binascii
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, delete, get, put
+from litestar import Response, delete, get, put
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 
 from boilerhouse.api.auth import ADMIN
 from boilerhouse.api.errors import conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.paths import V1
 from boilerhouse.core import names
 from boilerhouse.kube.kinds import ConfigMap, Secret
 from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Resource
@@ -45,23 +47,24 @@ class Deleted(msgspec.Struct):
     status: str = "deleted"
 
 
-def router(plural: str) -> Router:
-    """Return the routes of one kind."""
+def handlers(plural: str) -> list[HTTPRouteHandler]:
+    """Return the handlers of one kind."""
+    root, one = f"{V1}/{plural}", f"{V1}/{plural}/{{name:str}}"
     resource = KINDS[plural]
     opt = {"scope": ADMIN}
 
-    @get("/", opt=opt, name=f"list-{plural}", operation_id=f"list_{plural}")
+    @get(root, opt=opt, name=f"list-{plural}", operation_id=f"list_{plural}")
     async def list_all(house: TheHouse) -> list[SettingView]:
         """Return names and keys, not the values."""
         found = await house.client.list(resource)
         return [_view(item) for item in found.items if names.AGENT not in item.metadata.labels]
 
-    @get("/{name:str}", opt=opt, name=f"get-{plural}", operation_id=f"get_{plural}")
+    @get(one, opt=opt, name=f"get-{plural}", operation_id=f"get_{plural}")
     async def get_one(name: FromPath[str], house: TheHouse) -> SettingView:
         """Return the keys of one, not the values."""
         return _view(await _get(house, resource, name))
 
-    @put("/{name:str}", opt=opt, name=f"put-{plural}", operation_id=f"put_{plural}")
+    @put(one, opt=opt, name=f"put-{plural}", operation_id=f"put_{plural}")
     async def create_or_replace(
         name: FromPath[str], data: JSONBody[Setting], house: TheHouse
     ) -> Response[SettingView]:
@@ -75,7 +78,7 @@ def router(plural: str) -> Router:
             return Response(_view(await house.client.replace(resource, body)), status_code=200)
 
     @delete(
-        "/{name:str}",
+        one,
         opt=opt,
         name=f"delete-{plural}",
         operation_id=f"delete_{plural}",
@@ -87,9 +90,7 @@ def router(plural: str) -> Router:
         await house.client.delete(resource, name)
         return Deleted(name)
 
-    return Router(
-        f"/{plural}", route_handlers=[list_all, get_one, create_or_replace, remove], tags=[plural]
-    )
+    return [list_all, get_one, create_or_replace, remove]
 
 
 async def _get(house: House, resource: Resource[Any], name: str) -> Secret | ConfigMap:

@@ -15,6 +15,7 @@ from boilerhouse.api.auth import ADMIN, PUBLIC
 from boilerhouse.api.errors import Problem, bad_request, not_found
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.informers import listed
+from boilerhouse.api.paths import V1
 from boilerhouse.kube.resources import Key
 
 # What people call a kind, and what its controller is called.
@@ -48,7 +49,7 @@ class Health(msgspec.Struct):
     status: str
 
 
-@get("/stats", opt={"scope": ADMIN})
+@get(f"{V1}/stats", opt={"scope": ADMIN})
 async def stats(house: TheHouse, request: Request[Any, Any, Any]) -> Stats:
     """Count what there is, by phase."""
     informers = house.informers
@@ -77,7 +78,7 @@ def _count(phases: Iterable[str]) -> Count:
     return Count(found.total(), dict(sorted(found.items())))
 
 
-@get("/health", opt={"scope": PUBLIC})
+@get(f"{V1}/health", opt={"scope": PUBLIC})
 async def health(house: TheHouse) -> Health:
     """Say whether requests can be served: 200 and ok, or 503 and why not."""
     complaints = house.complaints()
@@ -86,7 +87,7 @@ async def health(house: TheHouse) -> Health:
     return Health("ok")
 
 
-@get("/why/{kind:str}/{name:str}", opt={"scope": ADMIN}, media_type="application/json")
+@get(f"{V1}/why/{{kind:str}}/{{name:str}}", opt={"scope": ADMIN}, media_type="application/json")
 async def why(kind: FromPath[str], name: FromPath[str], house: TheHouse) -> Response[bytes]:
     """Return the last passes over an object: what was seen, what was decided, how it ended."""
     controller = CONTROLLERS.get(kind.lower())

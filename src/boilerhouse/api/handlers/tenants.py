@@ -18,6 +18,7 @@ from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
 from boilerhouse.api.inputs import DEFAULT_WAIT, Wait, own_tenant, tenant_id
+from boilerhouse.api.paths import V1
 from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
@@ -46,7 +47,7 @@ class ReleaseRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     workload_ref: Name | None = None
 
 
-@post("/tenants/{tenant:str}/claim", opt={"scope": ADMIN}, status_code=201)
+@post(f"{V1}/tenants/{{tenant:str}}/claim", opt={"scope": ADMIN}, status_code=201)
 async def claim(
     tenant: FromPath[str],
     data: JSONBody[ClaimRequest],
@@ -80,7 +81,7 @@ async def claim(
     return Response(body, status_code=200 if acquired.source == Source.EXISTING else 201)
 
 
-@post("/tenants/{tenant:str}/release", opt={"scope": ADMIN}, status_code=200)
+@post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
 async def release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
@@ -109,7 +110,7 @@ async def release(
     return Response(body, status_code=202, headers=_location(tenant))
 
 
-@get("/tenants", opt={"scope": TENANTS_READ})
+@get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
 async def list_tenants(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Tenant]:
     """Return every tenant with its claims, by id."""
     caller = caller_of(request)
@@ -120,7 +121,7 @@ async def list_tenants(house: TheHouse, request: Request[Any, Any, Any]) -> list
     )
 
 
-@get("/tenants/{tenant:str}", opt={"scope": TENANTS_READ})
+@get(f"{V1}/tenants/{{tenant:str}}", opt={"scope": TENANTS_READ})
 async def get_tenant(
     tenant: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
 ) -> views.Tenant:
