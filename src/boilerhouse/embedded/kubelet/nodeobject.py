@@ -28,6 +28,10 @@ from boilerhouse.version import version
 NODE = "boilerhouse"
 HOST_IP = "127.0.0.1"
 PODS = 1000
+# Requests are worst cases, and tenants on one machine are mostly idle: processors and disk are
+# promised several times over. Memory is not: who runs out of it is killed.
+PROCESSORS_PROMISED = 16
+DISK_PROMISED = 8
 _LEASES = "kube-node-lease"
 _RENEW = 10.0
 _LEASE_SECONDS = 40
@@ -38,13 +42,13 @@ log = structlog.get_logger(__name__)
 
 
 def capacity(directory: Path) -> Requests:
-    """Return what this machine has: processors we may use, memory, the disk of `directory`."""
+    """Return what Pods may ask for in all: of processors, memory and the disk of `directory`."""
     page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     disk = os.statvfs(directory)
     return Requests(
-        parse(str(len(os.sched_getaffinity(0)))),
+        parse(str(PROCESSORS_PROMISED * len(os.sched_getaffinity(0)))),
         parse(f"{page * pages // 1024}Ki"),
-        parse(f"{disk.f_frsize * disk.f_blocks // 1024}Ki"),
+        parse(f"{DISK_PROMISED * disk.f_frsize * disk.f_blocks // 1024}Ki"),
         PODS,
     )
 
