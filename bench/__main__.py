@@ -1,6 +1,6 @@
 """`make bench`: every measurement in one run, as a table; raw numbers are kept beside it.
 
-    python -m bench [decode|store|api …]
+    python -m bench [decode|store|api|claims …]
 
 Budgets are shown, not asserted: these are figures of one machine at one moment. Yardsticks of the
 same run (a bare fsync, a request that does nothing) say how much of a figure is the machine's.
@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import api, decode, store
+from bench import api, claims, decode, store
 from bench.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
-SUITES = ("decode", "store", "api")
+SUITES = ("decode", "store", "api", "claims")
 
 
 def measure(suite: str, directory: Path) -> list[Figure]:
@@ -35,6 +35,8 @@ def measure(suite: str, directory: Path) -> list[Figure]:
             return asyncio.run(store.figures(directory))
         case "api":
             return asyncio.run(api.figures(directory))
+        case "claims":
+            return asyncio.run(claims.figures(directory))
         case _:
             sys.exit(f"bench: no suite {suite!r}; there are {', '.join(SUITES)}")
 

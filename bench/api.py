@@ -58,6 +58,11 @@ async def creates_in_process(directory: Path) -> Figure:
     return Figure(what, f"{rate:,.0f}/s", "≥ 1,000/s", rate >= 1000, (rate,))
 
 
+def as_a_user() -> dict[str, str]:
+    """Return the environment in which compiled modules are kept."""
+    return {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
+
+
 @asynccontextmanager
 async def up(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, float]]:
     """Run `boilerhouse up`; yield the process and the seconds it took until it answered."""
@@ -66,8 +71,7 @@ async def up(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process,
         *(sys.executable, "-m", "boilerhouse.main", "up", "--data", str(directory), "--port", "0"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
-        # As a user has it: compiled modules are kept.
-        env={key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"},
+        env=as_a_user(),
     )
     transport = Http(Config(server=f"unix://{directory / 'kube.sock'}"))
     try:
