@@ -36,7 +36,7 @@ LEAST: dict[str, Spec] = {
 MOST: dict[str, Spec] = {
     WORKLOAD: {
         "version": "1.2.3-rc_1",
-        "image": {"ref": "registry.example/team/agent@sha256:0123456789abcdef"},
+        "image": {"ref": "registry.example:5000/team/agent:1.2@sha256:" + "0123456789abcdef" * 4},
         "resources": {"vcpus": 0.25, "memoryMb": 4096, "diskGb": 10},
         "network": {
             "access": "restricted",
@@ -157,6 +157,39 @@ _SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
 _DIR = "filesystem.overlayDirs[0]"
 _HEADER = "network.credentials[0].headers[0]"
 
+GOOD_IMAGES = (
+    "host",
+    "web:1",
+    "team/web",
+    "a.b_c__d--e/f",
+    "localhost:5000/web",
+    "[::1]:5000/web",
+    "Registry.Example/web:V_1.0-rc",
+    "web@sha256:" + "a" * 64,
+)
+BAD_IMAGES = (
+    "",
+    "a b",
+    "../../etc",
+    "/etc",
+    "a/../b",
+    "a//b",
+    "a/",
+    "./a",
+    "Web",
+    "web:",
+    "web:a b",
+    "web:" + "a" * 129,
+    "web@sha256:abc",
+    "web@",
+    "http://registry.example/web",
+    "registry.example:port/web",
+    "registry.example:/web",
+    "-a/web",
+    "web\n",
+    "ä",
+)
+
 _WORKLOADS = [
     _good(WORKLOAD, "a Dockerfile in a folder", {"image": {"dockerfile": "agents/x/Dockerfile"}}),
     _good(WORKLOAD, "neighbours with one prefix", _dirs("/a", "/ab", "/a-b")),
@@ -165,13 +198,16 @@ _WORKLOADS = [
     _good(WORKLOAD, "no API access", {"apiAccess": {"scopes": ["none"]}}),
     _good(WORKLOAD, "never idle", {"idle": {"timeoutSeconds": 0}}),
     _good(WORKLOAD, "least processor", {"resources.vcpus": 0.01}),
+    _bad(WORKLOAD, "no processor, as an integer", {"resources.vcpus": 0}, "resources.vcpus"),
+    _bad(WORKLOAD, "no processor, as a fraction", {"resources.vcpus": 0.0}, "resources.vcpus"),
     _bad(WORKLOAD, "no version", {"version": None}, "version"),
     _bad(WORKLOAD, "version is no tag", {"version": "1 0"}, "version"),
     _bad(WORKLOAD, "version with a last newline", {"version": "1\n"}, "version"),
     _bad(WORKLOAD, "version is a number", {"version": 1.0}, "version"),
     _bad(WORKLOAD, "no image", {"image": {}}, "image"),
     _bad(WORKLOAD, "two images", {"image": {"ref": "host", "dockerfile": "D"}}, "image"),
-    _bad(WORKLOAD, "image with a blank", {"image": {"ref": "a b"}}, "image.ref"),
+    *(_good(WORKLOAD, f"image {ref}", {"image": {"ref": ref}}) for ref in GOOD_IMAGES),
+    *(_bad(WORKLOAD, f"image {ref!r}", {"image": {"ref": ref}}, "image.ref") for ref in BAD_IMAGES),
     _bad(WORKLOAD, "Dockerfile outside", {"image": {"dockerfile": "../D"}}, "image.dockerfile"),
     _bad(WORKLOAD, "Dockerfile absolute", {"image": {"dockerfile": "/D"}}, "image.dockerfile"),
     _bad(

@@ -92,7 +92,10 @@ def test_every_rule_is_broken_by_some_case() -> None:
         stated |= set(_messages(schema))
         complaints = cel_complaints(schema, case.spec, "spec") if decodes(case) else iter(())
         broken |= {complaint.split(": ", 1)[1] for complaint in complaints}
-    assert stated - broken == {"the spec of a claim cannot be changed"}
+    assert stated - broken == {
+        "the spec of a claim cannot be changed",
+        "must be at least 0.01",  # Python refuses it while decoding; the servers' contract asks it
+    }
 
 
 def _messages(schema: object) -> Iterator[str]:

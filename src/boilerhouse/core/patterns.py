@@ -17,6 +17,16 @@ DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?
 # Text that can be an argument or an environment variable of a process.
 NO_NUL = r"^[^\x00]*\Z"
 
+# host, name, name:tag, name@digest, team/name, registry.example:5000/team/name:tag@digest.
+_IMAGE_HOST = r"([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?"
+_IMAGE_REGISTRY = rf"({_IMAGE_HOST}|\[[0-9a-fA-F:]+\])(:[0-9]{{1,5}})?"
+_IMAGE_PART = r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*"
+_IMAGE_DIGEST = r"[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-fA-F]{32,}"
+IMAGE = (
+    rf"^({_IMAGE_REGISTRY}/)?{_IMAGE_PART}(/{_IMAGE_PART})*"
+    rf"(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{{0,127}})?(@{_IMAGE_DIGEST})?\Z"
+)
+
 _ODD = re.compile(r"\\[dDwWsSbBAz]|\$|\(\?|\\Z.")
 
 

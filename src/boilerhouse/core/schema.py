@@ -86,7 +86,8 @@ def _node(kind: inspect.Type) -> Schema:
         case inspect.IntType(gt=None, lt=None, multiple_of=None):
             return {"type": "integer", **_given(minimum=kind.ge, maximum=kind.le)}
         case inspect.FloatType(gt=None, lt=None, multiple_of=None):
-            return {"type": "number", **_given(minimum=kind.ge, maximum=kind.le)}
+            bounds = _given(minimum=kind.ge, maximum=kind.le)
+            return {"type": "number", **bounds, **_for_integers(kind.ge, kind.le)}
         case inspect.BoolType():
             return {"type": "boolean"}
         case inspect.DateTimeType():
@@ -115,6 +116,20 @@ def _property(field: inspect.Field) -> Schema:
         return schema
     # A Struct becomes {}, which the defaults of its own fields then fill in.
     return {**schema, "default": msgspec.to_builtins(field.default)}
+
+
+def _for_integers(least: float | None, most: float | None) -> Schema:
+    """State bounds with a fraction once more, as rules.
+
+    An API server cuts the fraction off a bound when the value is written as an integer: with a
+    minimum of 0.01 it takes 0, though not 0.0.
+    """
+    rules = []
+    if least is not None and least % 1:
+        rules.append({"rule": f"self >= {least}", "message": f"must be at least {least}"})
+    if most is not None and most % 1:
+        rules.append({"rule": f"self <= {most}", "message": f"must be at most {most}"})
+    return {"x-kubernetes-validations": rules} if rules else {}
 
 
 def _given(**keywords: object) -> Schema:

@@ -13,7 +13,7 @@ from msgspec import Meta, field
 
 from boilerhouse.core.crd import Column, CustomResource
 from boilerhouse.core.model import Model, Status
-from boilerhouse.core.patterns import NO_NUL, in_cel
+from boilerhouse.core.patterns import IMAGE, NO_NUL, in_cel
 from boilerhouse.core.rules import Rule, exactly_one_of
 from boilerhouse.core.schema import UNIQUE, Int32, doc
 from boilerhouse.workloads.machine import WORKLOAD, WorkloadPhase
@@ -60,8 +60,8 @@ class Image(Model, frozen=True):
     ref: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=1024, pattern=r"^[!-~]+\Z"),
-            doc("Reference of an image."),
+            Meta(min_length=1, max_length=1024, pattern=IMAGE),
+            doc("Reference of an image: [registry[:port]/]name[:tag][@digest]."),
         ]
         | None
     ) = None

@@ -87,7 +87,14 @@ def test_a_struct_becomes_a_structural_schema() -> None:
                 "minimum": 0,
                 "maximum": 9,
             },
-            "weight": {"type": "number", "minimum": 0.5},
+            "weight": {
+                "type": "number",
+                "minimum": 0.5,
+                # Written as an integer, 0 would be held against the bound without its fraction.
+                "x-kubernetes-validations": [
+                    {"rule": "self >= 0.5", "message": "must be at least 0.5"}
+                ],
+            },
             "generation": {"type": "integer", "format": "int64"},
             "leaves": {
                 "type": "array",
