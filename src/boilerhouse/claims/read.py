@@ -23,7 +23,6 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
-from boilerhouse.instances.pods import instance
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
@@ -82,7 +81,7 @@ class Reader:
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither claim nor Pod of it."""
-        carrying = [instance(pod) for pod in self.by_claim.get(key.name)]
+        carrying = [self.instances.view(pod) for pod in self.by_claim.get(key.name)]
         held = self.claims.cache.get(key)
         claim = None if held is None else claim_seen(held)
         if claim is None or _strays(claim, carrying):

@@ -18,6 +18,8 @@ from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS
 from boilerhouse.kube.status import AlreadyExists, Conflict, Invalid, NotFound
 
+REMEMBERED = 20_000
+
 
 class Instances:
     """The instances of one namespace: reads from the informer, writes through to it."""
@@ -25,13 +27,28 @@ class Instances:
     def __init__(self, client: Client, pods: Informer[Pod]) -> None:
         self._client = client
         self.pods = pods
+        self._views: dict[str, tuple[str, InstanceSeen]] = {}  # by UID, with the version it is of
+
+    def view(self, pod: Pod) -> InstanceSeen:
+        """Return what decisions may know of a Pod; made once for each version of it.
+
+        A pool looks at all its Pods whenever one of them changes.
+        """
+        meta = pod.metadata
+        version, seen = self._views.get(meta.uid, ("", None))
+        if seen is None or version != meta.resource_version:
+            seen = instance(pod)
+            if len(self._views) >= REMEMBERED:
+                self._views.clear()
+            self._views[meta.uid] = meta.resource_version, seen
+        return seen
 
     async def look(self, name: str, uid: str = "") -> InstanceSeen | None:
         """Return the Pod of this name (and UID); None only after the server said so."""
         cached = self.pods.get(self._client.namespace, name)
         if cached is None or (uid and cached.metadata.uid != uid):
             return await self.look_live(name)
-        return instance(cached)
+        return self.view(cached)
 
     async def look_live(self, name: str) -> InstanceSeen | None:
         """Ask the server, and let the informer know."""
@@ -41,7 +58,7 @@ class Instances:
             self._forget(name)
             return None
         self.pods.observe(found)
-        return instance(found)
+        return self.view(found)
 
     async def create(self, body: dict[str, Any]) -> None:
         """Make an instance, its Secret first. One of that name that is there already stays."""

@@ -39,6 +39,8 @@ class Events:
         self._component = component
         self._waiting: deque[dict[str, Any]] = deque(maxlen=WAITING)
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._sending = False
         self._dropped = 0
 
     def tell(
@@ -80,6 +82,12 @@ class Events:
         )
         self._wake.set()
 
+    async def flushed(self) -> None:
+        """Wait until everything told so far was sent, or lost."""
+        while self._waiting or self._sending:
+            self._idle.clear()
+            await self._idle.wait()
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Events]:
         """Send what is told while the context lasts, and at its end what still waits."""
@@ -104,10 +112,14 @@ class Events:
     async def _send_all(self) -> None:
         while self._waiting:
             told = self._waiting.popleft()
+            self._sending = True
             try:
                 await self._client.create(EVENTS, told)
             except ApiError as error:
                 log.warning("events.lost", reason=told["reason"], error=str(error))
+            finally:
+                self._sending = False
+        self._idle.set()
         if self._dropped:
             log.warning("events.dropped", count=self._dropped)
             self._dropped = 0

@@ -41,7 +41,8 @@ class KeyedQueue(Generic[K]):
         self._ready: dict[K, float] = {}  # in order of arrival, with the time of arrival
         self._in_hand: set[K] = set()
         self._again: set[K] = set()  # added while in hand
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        # With the time of each: a handle of uvloop's does not tell, if the time is now.
+        self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
         self._takers: list[asyncio.Future[None]] = []
         self._closed = True
@@ -82,12 +83,12 @@ class KeyedQueue(Generic[K]):
             return
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, delay.total_seconds())
-        timer = self._timers.get(key)
+        due, timer = self._timers.get(key, (0.0, None))
         if timer is not None:
-            if timer.when() <= when:
+            if due <= when:
                 return
             timer.cancel()
-        self._timers[key] = loop.call_at(when, self.add, key)
+        self._timers[key] = when, loop.call_at(when, self.add, key)
 
     def back_off(self, key: K) -> timedelta:
         """Ask for another try after a failure, each one later than the last; return the delay."""
@@ -146,7 +147,7 @@ class KeyedQueue(Generic[K]):
         self._closed = True
         self._ready.clear()
         self._again.clear()
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         for turn in self._takers:
@@ -154,7 +155,7 @@ class KeyedQueue(Generic[K]):
                 turn.set_result(None)
 
     def _cancel_timer(self, key: K) -> None:
-        timer = self._timers.pop(key, None)
+        _, timer = self._timers.pop(key, (0.0, None))
         if timer is not None:
             timer.cancel()
 

@@ -12,6 +12,7 @@ no workers.
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 from boilerhouse.claims.acquire import Acquirer
@@ -62,6 +63,10 @@ from boilerhouse.workloads.objects import WORKLOADS, Workload
 from boilerhouse.workloads.read import Reader as WorkloadReader
 from boilerhouse.workloads.seen import Plan as WorkloadPlan
 from boilerhouse.workloads.seen import Seen as WorkloadSeen
+
+# A pool looks at all its Pods in each pass. So that a burst of claims is one pass and not one for
+# each claim, what happens to its Pods within this time is looked at together.
+MERGED = timedelta(milliseconds=20)
 
 
 class Operator:
@@ -190,6 +195,7 @@ class Operator:
         reader = PoolReader(
             client=self.client,
             pools=self.pool_informer,
+            instances=self.instances,
             by_pool=self.pod_informer.index(by_label(names.POOL)),
             blueprints=self.blueprints,
             refusals=refusals,
@@ -312,7 +318,7 @@ class Operator:
                 self.claims.queue.add(Key(change.key.namespace, name))
             pool = pod.metadata.labels.get(names.POOL)
             if pool is not None:
-                self.pools.queue.add(Key(change.key.namespace, pool))
+                self.pools.queue.add_after(Key(change.key.namespace, pool), MERGED)
         if change.new is None:
             secret = names.agent_secret_name(change.key.name)
             self.secrets.queue.add(Key(change.key.namespace, secret))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
-from boilerhouse.instances.pods import instance
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
@@ -48,6 +48,7 @@ class Reader:
 
     client: Client
     pools: Informer[Pool]
+    instances: Instances
     by_pool: Index[Pod]
     blueprints: Blueprints
     refusals: Setbacks[Key]
@@ -88,5 +89,5 @@ class Reader:
         return pool_seen(found)
 
     def _unclaimed(self, pods: list[Pod]) -> tuple[InstanceSeen, ...]:
-        seen = (instance(pod) for pod in pods)
+        seen = (self.instances.view(pod) for pod in pods)
         return tuple(self.patience.timed(pod) for pod in seen if pod.claim is None)

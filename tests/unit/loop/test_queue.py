@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -189,3 +190,30 @@ def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:
             owed.discard(taken)
 
     asyncio.run(run())
+
+
+def test_two_wishes_for_now_are_one_under_uvloop() -> None:
+    """The production loop's handles know no time of their own; the queue does not ask them."""
+
+    async def wish() -> tuple[str, float]:
+        queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+        queue.open()
+        for delay in (0, 0, 5):
+            queue.add_after("a", timedelta(seconds=delay))
+        return await queue.take()
+
+    assert uvloop.run(wish())[0] == "a"
+
+
+async def test_a_held_key_is_handed_out_when_it_is_given_back() -> None:
+    """What is added while somebody works on a key out of turn waits for it, and is not lost."""
+    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+    queue.open()
+    queue.add("a")
+    queue.hold("a")
+    assert len(queue) == 0
+    queue.add("a")
+    queue.done("a")
+    assert (await queue.take())[0] == "a"
+    queue.done("a")
+    assert len(queue) == 0

@@ -1,0 +1,139 @@
+"""Small wrong changes, each with the test that must catch it.
+
+A guard that can be taken out without any test noticing is not known to work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DECIDE = "tests/unit/claims/test_decide.py::"
+_HAZARDS = "tests/controllers/test_hazards.py::"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """Replaces `right`, which stands once in the module, by `wrong`."""
+
+    module: str
+    right: str
+    wrong: str
+    caught_by: str
+
+    def applied_to(self, source: str) -> str:
+        found = source.count(self.right)
+        if found != 1:
+            raise LookupError(f"{self.module} has {self.right!r} {found} times: pin it anew")
+        return source.replace(self.right, self.wrong)
+
+
+MUTANTS = {
+    "delete by UID alone": Mutant(
+        "boilerhouse.instances.objects",
+        "PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace",
+        "PODS, seen.name, uid=seen.uid, grace=grace",
+        _HAZARDS + "test_a_stale_pool_does_not_delete_a_pod_that_was_just_bound",
+    ),
+    "absence by the cache": Mutant(
+        "boilerhouse.instances.objects",
+        "            return await self.look_live(name)\n        return self.view(cached)",
+        "            return None\n        return self.view(cached)",
+        _HAZARDS + "test_a_cache_that_knows_nothing_releases_nothing",
+    ),
+    "strays by a cached claim": Mutant(
+        "boilerhouse.claims.read",
+        "if claim is None or _strays(claim, carrying):",
+        "if claim is None:",
+        _HAZARDS + "test_an_old_claim_in_the_cache_makes_no_stray",
+    ),
+    "strays stay": Mutant(
+        "boilerhouse.claims.decide",
+        "    if seen.strays:\n",
+        "    if seen.strays and claim is None:\n",
+        _DECIDE + "test_strays_go_before_anything_else",
+    ),
+    "choose again without deleting": Mutant(
+        "boilerhouse.claims.decide",
+        'return Do((DeletePod(pod, "a claim had chosen it, and it is not fit to be used"),))',
+        "return _choice(seen, claim)",
+        _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
+    ),
+    "any template will do": Mutant(
+        "boilerhouse.claims.decide",
+        "        and pod.template == workload.template\n",
+        "",
+        _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
+    ),
+    "any node will do": Mutant(
+        "boilerhouse.claims.decide",
+        "        and on_healthy_node\n",
+        "",
+        _DECIDE + "test_a_warm_pod_on_a_sick_node_is_not_used",
+    ),
+    "Active without looking for rivals": Mutant(
+        "boilerhouse.claims.decide",
+        "    if not seen.sole:\n        # Given up",
+        "    if _has_rival(seen):\n        # Given up",
+        _DECIDE + "test_nothing_becomes_active_before_rivals_were_looked_for",
+    ),
+    "Running is enough": Mutant(
+        "boilerhouse.instances.seen",
+        "return self.running and self.ready and bool(self.ip)",
+        "return self.running and bool(self.ip)",
+        _DECIDE + "test_a_bound_pod_that_is_not_ready_is_waited_for",
+    ),
+    "dying Pods are usable": Mutant(
+        "boilerhouse.instances.seen",
+        " and bool(self.ip) and not self.terminating",
+        " and bool(self.ip)",
+        "tests/unit/instances/test_pods.py::test_a_pod_that_is_up_is_usable",
+    ),
+    "source written again": Mutant(
+        "boilerhouse.claims.decide",
+        "source=status.source or (Source.POOL",
+        "source=(Source.POOL",
+        _DECIDE + "test_source_and_time_are_written_once",
+    ),
+    "status without compare-and-swap": Mutant(
+        "boilerhouse.claims.build",
+        'return {"uid": claim.uid, "resourceVersion": claim.version}',
+        'return {"uid": claim.uid}',
+        _HAZARDS + "test_8_what_happens_to_a_claim_meanwhile_wins",
+    ),
+    "all finalizers go": Mutant(
+        "boilerhouse.claims.build",
+        "if finalizer != names.FINALIZER]",
+        "if not finalizer]",
+        _HAZARDS + "test_9_only_our_own_finalizer_is_removed",
+    ),
+    "a bound Pod stays in its pool": Mutant(
+        "boilerhouse.claims.build",
+        '        {"op": "remove", "path": _label(names.POOL)},\n',
+        "",
+        "tests/controllers/test_claims.py::test_a_claim_takes_a_warm_instance",
+    ),
+    "spares are not reserved": Mutant(
+        "boilerhouse.claims.spares",
+        "                self._holders[name] = holder\n",
+        "",
+        "tests/unit/claims/test_spares.py::test_many_holders_get_different_pods",
+    ),
+    "a look for rivals holds for ever": Mutant(
+        "boilerhouse.claims.memory",
+        'return claim.uid if claim.canonical else f"{claim.uid} at {claim.version}"',
+        "return claim.uid",
+        "tests/unit/claims/test_memory.py::test_another_name_is_sole_at_one_version_only",
+    ),
+    "waiting by the wall clock": Mutant(
+        "boilerhouse.instances.patience",
+        "now = self._clock.monotonic()",
+        "now = self._clock.now().timestamp()",
+        "tests/unit/instances/test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
+    ),
+    "failed Pods are replaced at once": Mutant(
+        "boilerhouse.pools.decide",
+        "_Fill() if any(gone.failed for gone in unfit) else _fill(seen, pool, kept)",
+        "_fill(seen, pool, kept)",
+        "tests/unit/pools/test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
+    ),
+}
