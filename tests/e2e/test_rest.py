@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -28,11 +29,15 @@ from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import CRDS
+from boilerhouse.kube.config import from_kubeconfig
+from boilerhouse.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.status import AlreadyExists
+from boilerhouse.kube.transport import Http
+from tests.waiting import until, until_found
 from tests.worlds import absent
 
 Body = dict[str, Any]
+_NUMBERS = itertools.count(1)
 
 # Answers with the name of its tenant, once it knows it.
 _SERVER = (
@@ -138,14 +143,29 @@ async def on_this_machine(tmp_path: Path) -> AsyncIterator[House]:
 
 
 @asynccontextmanager
-async def beside_a_node(client: Client, kubeconfig: Path) -> AsyncIterator[House]:
+async def beside_a_node(kubeconfig: Path) -> AsyncIterator[House]:
     places = Places.user()
     await asyncio.to_thread(lambda: node.load_image(places, image.make(places, print)))
+    client = Client(Http(from_kubeconfig(kubeconfig)), f"rest-{os.getpid()}-{next(_NUMBERS)}")
+    await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
+    await until_found(client, SERVICE_ACCOUNTS, "default")
     for crd in catalogue.crds():
         with contextlib.suppress(AlreadyExists):
-            await client.create(CRDS, crd)
+            await client.raw("POST", CRDS.path(""), crd)
+        name = crd["metadata"]["name"]
+        await until(client, CRDS, name, lambda found: found is not None and found.established)
+    try:
+        with _programs(client.namespace, kubeconfig) as house:
+            yield house
+    finally:
+        await client.delete(NAMESPACES, client.namespace)
+        await client.close()
+
+
+@contextmanager
+def _programs(namespace: str, kubeconfig: Path) -> Iterator[House]:
     env = {"KUBECONFIG": str(kubeconfig), "BOILERHOUSE_API_KEY": "sesame"}
-    where = ("--namespace", client.namespace, "--image", image.NAME)
+    where = ("--namespace", namespace, "--image", image.NAME)
     with (
         program("operator", *where, "--probes-port", "0", said="operator.running", env=env),
         program("api", *where, "--port", "0", said="api.serving", env=env) as serving,
@@ -167,9 +187,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with on_this_machine(tmp_path) as opened:
             yield opened
         return
-    kubeconfig = request.getfixturevalue("node_kubeconfig")
-    client = request.getfixturevalue("client")
-    async with beside_a_node(client, kubeconfig) as opened:
+    async with beside_a_node(request.getfixturevalue("node_kubeconfig")) as opened:
         yield opened
 
 
