@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import Config
+from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.transport import Http
 from tests.e2e.tenants import Body, eventually, pod, sh
@@ -106,18 +108,7 @@ async def test_killed_at_any_moment(tmp_path: Path) -> None:
             async with up.client() as client:
                 if life == 0:
                     await client.create(PODS, body)
-                # The last state of the life before may still be told: wait for this one's.
-                seen = await until(
-                    client,
-                    PODS,
-                    "writer",
-                    lambda one, least=life: (  # type: ignore[misc]
-                        one is not None
-                        and one.ready
-                        and one.status.container_statuses[0].restart_count >= least
-                    ),
-                    60,
-                )
+                seen = await until(client, PODS, "writer", _ready_again(life), 60)
                 assert seen[-1] is not None
                 uid = seen[-1].metadata.uid
                 volume = directory / "pods" / uid / "volumes" / "data"
@@ -148,6 +139,8 @@ async def test_killed_at_any_moment(tmp_path: Path) -> None:
             return not await asyncio.to_thread(lambda: list((directory / "pods").iterdir()))
 
         await eventually(swept)
+        up.process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(up.process.wait, 20)
     finally:
         up.kill()
 
@@ -156,8 +149,21 @@ def visible(volume: Path) -> set[str]:
     return {entry.name for entry in volume.iterdir() if not entry.name.startswith(".")}
 
 
-def _grown(volume: Path, than: int):  # type: ignore[no-untyped-def]
+def _grown(volume: Path, than: int) -> Callable[[], Awaitable[bool]]:
     async def grown() -> bool:
         return len(visible(volume)) > than + 2
 
     return grown
+
+
+def _ready_again(life: int) -> Callable[[Pod | None], bool]:
+    """Ready in this life: what is told at first may still be the state of the one before."""
+
+    def ready(found: Pod | None) -> bool:
+        return (
+            found is not None
+            and found.ready
+            and found.status.container_statuses[0].restart_count >= life
+        )
+
+    return ready

@@ -161,6 +161,32 @@ def test_sub_paths_are_single_names(tmp_path: Path) -> None:
         one("a/b")
 
 
+async def test_secrets_do_not_outlive_us(yard: Yard) -> None:
+    """When we leave, what can be written anew goes; what a tenant wrote into memory stays."""
+    await yard.client.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"a": "1"}})
+    secret = {"name": "s", "secret": {"secretName": "s"}}
+    written = {"name": "m", "emptyDir": {"medium": "Memory"}}
+    for volumes, left in (([secret], []), ([secret, written], ["u"])):
+        spec = {"volumes": volumes}
+        await yard.volumes("u").prepare(spec, set(), yard.own)
+        await yard.volumes("u").leave(spec)
+        assert yard.memory.pods() == left
+        assert not (yard.memory.path("u") / "s").exists()
+
+
+def test_memory_of_a_lost_data_directory(tmp_path: Path) -> None:
+    """Whoever opens next removes what belonged to a directory that is gone, and nothing else."""
+    place = tmp_path / "shm"
+    for name in ("shm", "lost", "kept", "mine"):
+        (tmp_path / name).mkdir()
+    for name in ("lost", "kept"):
+        (Memory.open(tmp_path / name, place).directory("u") / "file").write_text("x")
+    (tmp_path / "lost").rmdir()
+    Memory.open(tmp_path / "mine", place)
+    assert sorted(of.readlink().name for of in place.glob("*/of")) == ["kept", "mine"]
+    assert Memory.open(tmp_path / "kept", place).pods() == ["u"]
+
+
 def test_memory_must_be_ours(tmp_path: Path) -> None:
     """A link or a file in the place of our directory is refused, not used."""
     place = tmp_path / "shm"

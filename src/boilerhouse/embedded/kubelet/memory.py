@@ -1,7 +1,11 @@
 """Directories in memory: for Secrets, and for volumes that asked for it.
 
+    /dev/shm/boilerhouse-<uid>-<hash of the data directory>/  of ─► the data directory
+                                                              <pod uid>/<volume>/
+
 An ordinary user cannot mount a file system of its own, so we use the one every Linux has, under a
-directory that only we can enter, named after the data directory so that a successor finds it.
+directory that only we can enter, named after the data directory so that a successor finds it. Whose
+data directory is gone has no successor: the next one to open removes what it left.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.trees import remove_tree
 
 _PLACE = Path("/dev/shm")  # noqa: S108  checked below: ours, and nobody else's
+_OF = "of"  # a link to the data directory; no Pod has this uid
 
 
 class Memory:
@@ -26,8 +31,12 @@ class Memory:
     @classmethod
     def open(cls, data: Path, place: Path = _PLACE) -> Memory:
         """Find or make our directory; `SandboxError` if it cannot be ours alone."""
-        name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:12]
-        root = place / f"boilerhouse-{os.getuid()}-{name}"
+        data = data.resolve()
+        prefix = f"boilerhouse-{os.getuid()}-"
+        root = place / (prefix + hashlib.sha256(os.fsencode(data)).hexdigest()[:12])
+        for other in place.glob(prefix + "*"):
+            if _orphaned(other):
+                remove_tree(other)
         try:
             root.mkdir(mode=0o700)
         except FileExistsError:
@@ -40,6 +49,8 @@ class Memory:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             raise SandboxError(f"{root} is not ours: remove it")
         root.chmod(0o700)
+        if not (root / _OF).is_symlink():
+            (root / _OF).symlink_to(data)
         return cls(root)
 
     def path(self, uid: str) -> Path:
@@ -53,12 +64,25 @@ class Memory:
         return path
 
     def pods(self) -> list[str]:
-        return [entry.name for entry in self._root.iterdir()]
+        return [entry.name for entry in self._root.iterdir() if entry.name != _OF]
 
-    def remove(self, uid: str) -> None:
-        remove_tree(self._root / uid)
+    def remove(self, uid: str, volume: str = "") -> None:
+        """Remove what a Pod has here, or one volume of it and what that leaves empty."""
+        remove_tree(self.path(uid) / volume)
+        if volume and self.path(uid).exists() and not any(self.path(uid).iterdir()):
+            self.path(uid).rmdir()
 
     def close(self) -> None:
         """Take the directory away if no Pod has anything in it."""
-        if not any(self._root.iterdir()):
-            self._root.rmdir()
+        if not self.pods():
+            remove_tree(self._root)
+
+
+def _orphaned(root: Path) -> bool:
+    """Tell whether a directory is ours, and of a data directory that is not there any more."""
+    try:
+        found = root.lstat()
+        of = (root / _OF).readlink()
+    except OSError:
+        return False  # no directory of this kind, or just being removed by another
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not of.exists()

@@ -154,6 +154,7 @@ class PodWorker:
         try:
             await self._live_and_end()
             if self._leaving:
+                await self._volumes.leave(self.pod.spec)
                 return
             if not self._gone:
                 self._reporter.changed(urgent=True)

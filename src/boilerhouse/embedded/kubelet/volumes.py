@@ -86,6 +86,12 @@ class Volumes:
     def _in_memory(self) -> Path:
         return self._memory.directory(self._uid)
 
+    async def leave(self, spec: Body) -> None:
+        """Take back Secrets and ConfigMaps: they are written anew when the Pod runs again."""
+        for volume in spec.get("volumes", ()):
+            if "secret" in volume or "configMap" in volume:
+                await asyncio.to_thread(self._memory.remove, self._uid, volume["name"])
+
     async def remove(self) -> None:
         """Delete what was the Pod's own; claims keep their data."""
         self._claims.let_go(self._uid)
