@@ -75,8 +75,13 @@ async def test_two_pools_on_one_workload_do_not_fight(world: World) -> None:
     for tenant in ("alice", "bob", "carol"):
         claim = await world.claimed(await world.claim(tenant))
         assert claim.status is not None
-    await world.until(POOLS, "one", healthy(1))
-    await world.until(POOLS, "two", healthy(2))
+
+    async def both_full() -> bool:
+        ready = {"pool-status": "ready"}
+        one, two = await world.pods(pool="one", **ready), await world.pods(pool="two", **ready)
+        return (len(one), len(two)) == (1, 2)
+
+    await world.settles(both_full)
     assert len(await world.pods(pool="one")) == 1
     assert len(await world.pods(pool="two")) == 2
 

@@ -1,0 +1,101 @@
+"""What is written for a claim."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from boilerhouse.claims.build import (
+    binding,
+    claim_body,
+    finalizer_patch,
+    intent_patch,
+    status_patch,
+)
+from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.core.names import FINALIZER, label_value
+from boilerhouse.instances.seen import ClaimRef
+from tests.unit.claims.views import NAME, claim
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+SEEN = {"uid": "claim-1", "resourceVersion": "7"}
+
+
+def test_the_claim_that_the_api_makes() -> None:
+    """Finalizer and intent come with the object, so that a warm claim is three writes."""
+    body = claim_body("alice", "web", resume=True, intent=Intent("p", "u"), now=NOW)
+    assert body == {
+        "metadata": {
+            "name": NAME,
+            "labels": {"boilerhouse.dev/tenant": "alice", "boilerhouse.dev/workload": "web"},
+            "annotations": {
+                "boilerhouse.dev/last-activity": "2026-05-01T12:00:00Z",
+                "boilerhouse.dev/pod": "p/u",
+            },
+            "finalizers": ["boilerhouse.dev/cleanup"],
+        },
+        "spec": {"tenantId": "alice", "workloadRef": "web", "resume": True},
+    }
+    without = claim_body("alice", "web", resume=False, intent=None, now=NOW)
+    assert "boilerhouse.dev/pod" not in without["metadata"]["annotations"]
+
+
+def test_the_bind() -> None:
+    """Fails on a Pod that has a claim; takes labels and owner of the pool off in the same write."""
+    assert binding(ClaimRef("c", "u"), "org:acme") == [
+        {"op": "test", "path": "/metadata/annotations/boilerhouse.dev~1claim", "value": None},
+        {"op": "add", "path": "/metadata/annotations/boilerhouse.dev~1claim", "value": "c/u"},
+        {
+            "op": "add",
+            "path": "/metadata/annotations/boilerhouse.dev~1tenant-id",
+            "value": "org:acme",
+        },
+        {
+            "op": "add",
+            "path": "/metadata/labels/boilerhouse.dev~1tenant",
+            "value": label_value("org:acme"),
+        },
+        {"op": "remove", "path": "/metadata/labels/boilerhouse.dev~1pool"},
+        {"op": "remove", "path": "/metadata/labels/boilerhouse.dev~1pool-status"},
+        {"op": "add", "path": "/metadata/ownerReferences", "value": []},
+    ]
+
+
+def test_choosing_holds_the_claim() -> None:
+    """By compare-and-swap; other finalizers stay; choosing nothing takes the annotation off."""
+    fresh = claim(finalizers=("example.com/x",))
+    assert intent_patch(fresh, Intent("p")) == {
+        "metadata": {
+            **SEEN,
+            "annotations": {"boilerhouse.dev/pod": "p/"},
+            "finalizers": ["example.com/x", FINALIZER],
+        }
+    }
+    none = intent_patch(claim(), None)["metadata"]
+    assert (none["annotations"], none["finalizers"]) == (
+        {"boilerhouse.dev/pod": None},
+        [FINALIZER],
+    )
+
+
+def test_a_status_is_its_difference() -> None:
+    """What goes is null, what stays is not said, the first phase is spelled out."""
+    before = ClaimStatus(detail="x", endpoint=Endpoint("h", 1))
+    seen = claim(ClaimPhase.ERROR, status=before)
+    after = msgspec.structs.replace(seen.status, phase=ClaimPhase.PENDING, detail="")
+    assert status_patch(seen, after) == {
+        "metadata": SEEN,
+        "status": {"phase": "Pending", "detail": None},
+    }
+    moved = msgspec.structs.replace(seen.status, endpoint=Endpoint("h", 2))
+    assert status_patch(seen, moved)["status"] == {"endpoint": {"port": 2}}
+
+
+def test_only_our_finalizer_goes() -> None:
+    """And nothing is left of the list if it was the only one."""
+    assert finalizer_patch(claim()) == {"metadata": {**SEEN, "finalizers": None}}
+    two = claim(finalizers=(FINALIZER, "example.com/x"))
+    assert finalizer_patch(two)["metadata"]["finalizers"] == ["example.com/x"]
