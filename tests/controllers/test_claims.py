@@ -61,6 +61,20 @@ async def test_acquire_and_release(world: World) -> None:
     assert await world.pods(tenant="alice") == []
 
 
+async def test_who_waits_in_vain_is_told_for_what(world: World) -> None:
+    """An answer whose time is up carries what the claim says by then, such as the scheduler's."""
+    full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}
+    world.kubelet.behaviour = lambda pod, ip, now: {
+        "phase": "Pending",
+        "conditions": [full | {"lastTransitionTime": now}],
+    }
+    await world.ready_workload()
+    answer = await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=1))
+    assert (answer.phase, answer.source, answer.usable) == ("Pending", None, False)
+    assert answer.claim is not None and answer.claim.status is not None
+    assert answer.claim.status.detail == "no node can take the instance: full"
+
+
 async def test_three_hundred_claims_of_one_tenant_give_one_instance(world: World) -> None:
     """However many ask at the same moment, the tenant has one instance."""
     await world.ready_workload()

@@ -1,0 +1,143 @@
+"""A tenant's call, from the wish to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from boilerhouse.claims.acquire import BadTenant, UnknownWorkload
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.claims.release import NotClaimed
+from boilerhouse.core import names
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.wire import Reply, Request
+from tests.controllers.world import World, running
+
+SOON = timedelta(milliseconds=300)
+
+
+@pytest.mark.parametrize("tenant", ["", "../../etc", "a/b", "a\nb", "x" * 10_000, "."])
+async def test_bad_tenants_are_refused_by_the_one_rule(world: World, tenant: str) -> None:
+    """Before anything is read or written."""
+    with pytest.raises(BadTenant, match="printable"):
+        await world.operator.acquirer.acquire(tenant, "web")
+
+
+async def test_odd_but_legal_tenants_are_served(world: World) -> None:
+    """The id is kept as it is; only names and labels are made of it."""
+    await world.ready_workload()
+    for tenant in ("org:acme", "Zoë Müller", "用户", "UPPER_case"):
+        got = await world.operator.acquirer.acquire(tenant, "web")
+        assert got.phase == "Active"
+        assert got.claim is not None and got.claim.status is not None
+        pod = await world.client.get(PODS, got.claim.status.instance_id)
+        assert pod.metadata.annotations[names.TENANT_ID] == tenant
+
+
+async def test_an_unknown_workload_is_named(world: World) -> None:
+    """And no Claim is left behind."""
+    with pytest.raises(UnknownWorkload, match="nothing"):
+        await world.operator.acquirer.acquire("alice", "nothing")
+    assert (await world.client.list(CLAIMS)).items == []
+
+
+async def test_a_call_that_has_to_wait_is_answered_when_it_is_time(world: World) -> None:
+    """Pending after the wait; the next call is woken by the Pod, without polling."""
+    world.kubelet.behaviour = lambda pod, ip, now: None
+    await world.ready_workload()
+    acquire = world.operator.acquirer.acquire
+    late = await acquire("alice", "web", wait=SOON)
+    assert (late.phase, late.created, late.usable) == (ClaimPhase.PENDING, True, False)
+    waiting = asyncio.create_task(acquire("alice", "web"))
+    await world.kubelet.behave(running)
+    assert (await waiting).phase == "Active"
+
+
+async def test_an_error_is_an_answer_and_asking_again_tries_again(world: World) -> None:
+    """Without waiting for the back-off."""
+    world.images.absent.add("host")
+    await world.workload()
+    await world.operator.workload_informer.wait_synced()
+    answer = await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=5))
+    assert answer.phase in ("Error", "Pending")
+    await world.claimed(names.claim_name("alice", "web"), "Error")
+    world.images.absent.clear()
+    await world.claimed(names.claim_name("alice", "web"))
+    again = await world.operator.acquirer.acquire("alice", "web")
+    assert again.usable
+
+
+async def test_stages_add_up_to_the_whole(world: World) -> None:
+    """So that a slow call can be explained."""
+    await world.ready_workload()
+    await world.full_pool(size=1)
+    clock = world.clock
+    began = clock.monotonic()
+    got = await world.operator.acquirer.acquire("alice", "web")
+    took = clock.monotonic() - began
+    assert set(got.timings) == {"lookup", "create", "bind", "wait"}
+    assert sum(got.timings.values()) <= took
+
+
+async def test_a_warm_claim_is_three_writes(world: World) -> None:
+    """Create with finalizer and intent, bind, status. Nothing else before the answer."""
+    await world.ready_workload()
+    await world.full_pool(size=1)
+    writes: list[str] = []
+    real = world.client.transport.request
+
+    async def counted(request: Request, *, timeout: float | None = None) -> Reply:
+        if request.method != "GET" and ("claims" in request.path or "/pods/" in request.path):
+            writes.append(f"{request.method} {request.path.split('/')[-2]}")
+        return await real(request, timeout=timeout)
+
+    world.client.transport.request = counted  # type: ignore[method-assign]
+    got = await world.operator.acquirer.acquire("alice", "web")
+    seen = list(writes)
+    assert got.phase == "Active"
+    assert len(seen) == 3, seen
+
+
+async def test_existing_writes_nothing(world: World) -> None:
+    """One live GET; who wants to know of the use is told."""
+    await world.ready_workload()
+    first = await world.operator.acquirer.acquire("alice", "web")
+    assert first.claim is not None
+    name = first.claim.metadata.name
+    await world.until(
+        CLAIMS, name, lambda c: all(str(x.status) == "True" for x in c.status.conditions)
+    )
+    before = await world.client.get(CLAIMS, name)
+    again = await world.operator.acquirer.acquire("alice", "web")
+    after = await world.client.get(CLAIMS, name)
+    assert not again.created
+    assert before.metadata.resource_version == after.metadata.resource_version
+
+
+async def test_releasing_what_is_not_claimed_is_refused(world: World) -> None:
+    """And releasing twice at once is one release."""
+    with pytest.raises(NotClaimed):
+        await world.operator.releaser.release("nobody", "web")
+    await world.ready_workload()
+    await world.operator.acquirer.acquire("alice", "web")
+    release = world.operator.releaser.release
+    answers = await asyncio.gather(release("alice", "web"), release("alice", "web"))
+    assert {answer.phase for answer in answers} == {ClaimPhase.RELEASED}
+
+
+async def test_an_api_replica_needs_no_leader(world: World) -> None:
+    """A process that only serves calls claims by itself, beside the operator."""
+    await world.ready_workload()
+    await world.full_pool(size=1)
+    replica = world.another_operator(reconcile=False)
+    stopping = asyncio.Event()
+    task = asyncio.create_task(replica.run(stopping))
+    for informer in replica.informers:
+        await informer.wait_synced()
+    got = await replica.acquirer.acquire("alice", "web")
+    assert got.phase == "Active"
+    stopping.set()
+    await task
