@@ -19,7 +19,7 @@ Wait = Annotated[
 ]
 DEFAULT_WAIT = 30.0
 
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?")
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
 
 def tenant_id(text: str) -> str:
