@@ -5,6 +5,8 @@ Operator (client, informers, inline passes) ─► House ─► handlers (inject
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,13 +20,16 @@ from boilerhouse.api.errors import not_found, too_many
 from boilerhouse.api.events import Feed
 from boilerhouse.api.informers import TRIGGERS, Informers
 from boilerhouse.api.streaming import Streams
+from boilerhouse.claims.decide import IDENTITY_DELIVERED
+from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
+from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Pod
-from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.kube.status import BadRequest, NotFound
 from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.objects import WORKLOADS
@@ -32,6 +37,7 @@ from boilerhouse.workloads.objects import WORKLOADS
 if TYPE_CHECKING:
     from types import TracebackType
 
+INTRODUCTION = 5.0  # seconds that a command waits for its instance to know whose it is
 EXECS = 64  # commands that may run at the same time, over all instances
 
 
@@ -144,6 +150,26 @@ class House:
         name, _, uid = ref.partition("/")
         held = self.informers.claims.get(self.client.namespace, name) if name else None
         return held if held is not None and held.metadata.uid == uid else None
+
+    async def introduced(self, pod: Pod) -> None:
+        """Wait until an instance knows whose it is, which its claim does not wait for.
+
+        Not for ever: an instance whose agent is dead must still be looked into.
+        """
+        claim = self.claim_of(pod)
+        if claim is None:
+            return
+        key = Key(claim.metadata.namespace, claim.metadata.name)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(INTRODUCTION):
+                await self.operator.news.until(key, lambda: self._is_introduced(key))
+
+    def _is_introduced(self, key: Key) -> bool:
+        claim = self.informers.claims.cache.get(key)
+        if claim is None or claim.status is None or claim.status.phase != ClaimPhase.ACTIVE:
+            return True  # there is nothing to wait for
+        told = find(claim.status.conditions, IDENTITY_DELIVERED)
+        return told is not None and told.status == ConditionStatus.TRUE
 
 
 TheHouse = NamedDependency[House]  # injected by the name `house`

@@ -84,6 +84,25 @@ async def test_exec_feeds_stdin_and_sets_env(rest: Rest, instance: str) -> None:
     assert (await run(rest, instance, "ls", env={"A=B": "x"})).status_code == 400
 
 
+async def test_a_command_waits_until_the_instance_knows_whose_it_is(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim does not wait for the identity files, what runs in it does; but not for ever."""
+    rest.world.identities.unreachable = True
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    running = asyncio.create_task(run(rest, name, "echo", "hi"))
+    await asyncio.sleep(0.1)
+    assert rest.node.running == 0 and not running.done()
+    rest.world.identities.unreachable = False
+    assert (await running).json()["stdout"] == "hi\n"
+    assert [told for told, _ in rest.world.identities.told] == [name]
+    rest.world.identities.unreachable = True
+    monkeypatch.setattr("boilerhouse.api.house.INTRODUCTION", 0.05)
+    name = (await rest.claim("bob")).json()["instanceId"]
+    assert (await run(rest, name, "echo", "hi")).status_code == 200
+
+
 async def test_a_missing_program_is_an_answer(rest: Rest, instance: str) -> None:
     """200 with 127 and the shell's words, whether the node says it as an exit or as an error."""
     rest.node.programs["gone"] = missing

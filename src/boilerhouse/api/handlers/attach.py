@@ -42,6 +42,7 @@ async def attach_instance(
         if not visible(caller_of(socket), pod):
             raise not_found("Instance", name)
         refuse_dead(pod)
+        await house.introduced(pod)
         query = [("command", part) for part in command or ()]
         query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
         query += [("stdout", "true"), ("stderr", str(not tty).lower())]

@@ -63,6 +63,8 @@ async def exec_instance(
         raise bad_request("command: the program has no name")
     pod = await found(house, request, name)
     refuse_dead(pod)
+    async with connected(request.receive):
+        await house.introduced(pod)
     if NDJSON in request.headers.get("accept", ""):
         return await _streamed(house, pod, command, data)
     claim = house.claim_of(pod)
