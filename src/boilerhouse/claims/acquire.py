@@ -143,7 +143,10 @@ class Acquirer:
                         source = _status(claim).source
                         return Acquired(claim, created, source, stages.seconds)
         except TimeoutError:
-            return Acquired(claim, created, None, stages.seconds)
+            # As it is by now, and not as it was before the wait: it may say what it waits for.
+            claim = self.claims.cache.get(key) or claim
+            source = None if claim is None else _status(claim).source
+            return Acquired(claim, created, source, stages.seconds)
 
     async def _look(self, key: Key, *, live: bool) -> Claim | None:
         """Return the Claim; the cache may say that it is not there, since creating it will tell."""
