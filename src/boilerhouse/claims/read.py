@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from boilerhouse.claims.decide import decide
 from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -112,6 +113,9 @@ class Reader:
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:
         """Reserve a warm Pod if the decision would take one."""
+        assert seen.claim is not None, "only a Claim chooses"
+        if seen.claim.status.phase not in (ClaimPhase.PENDING, ClaimPhase.ERROR):
+            return seen
         plan = decide(replace(seen, spare=_ANY))
         if not isinstance(plan, WriteIntent) or plan.intent != _ANY:
             return seen

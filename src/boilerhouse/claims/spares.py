@@ -82,15 +82,13 @@ class Spares:
         return len(self._waiting.get(_Kind(workload, template), ()))
 
     def _free(self, name: str) -> bool:
-        if self._chosen(name):
-            return False
+        # The cheap question first: in a burst most of what waits is reserved already.
         holder = self._holders.get(name)
-        if holder is None:
-            return True
-        if self._reserved[holder].until > self._clock.monotonic():
-            return False
-        self.give_back(holder)
-        return True
+        if holder is not None:
+            if self._reserved[holder].until > self._clock.monotonic():
+                return False
+            self.give_back(holder)
+        return not self._chosen(name)
 
     def _changed(self, change: Change[Pod]) -> None:
         name, pod = change.key.name, change.new
