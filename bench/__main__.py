@@ -1,6 +1,6 @@
 """`make bench`: every measurement in one run, as a table; raw numbers are kept beside it.
 
-    python -m bench [decode|store|api|claims …]
+    python -m bench [decode|store|api|claims|cluster …]
 
 Budgets are shown, not asserted: these are figures of one machine at one moment. Yardsticks of the
 same run (a bare fsync, a request that does nothing) say how much of a figure is the machine's.
@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import api, claims, decode, store
+from bench import api, claims, cluster_claims, decode, store
 from bench.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
-SUITES = ("decode", "store", "api", "claims")
+SUITES = ("decode", "store", "api", "claims", "cluster")
 
 
 def measure(suite: str, directory: Path) -> list[Figure]:
@@ -37,6 +37,11 @@ def measure(suite: str, directory: Path) -> list[Figure]:
             return asyncio.run(api.figures(directory))
         case "claims":
             return asyncio.run(claims.figures(directory))
+        case "cluster":
+            if not cluster_claims.available():
+                why = "not measured: run `python -m cluster build` first"
+                return [Figure("claim: pool, kube-apiserver", why)]
+            return asyncio.run(cluster_claims.figures(directory))
         case _:
             sys.exit(f"bench: no suite {suite!r}; there are {', '.join(SUITES)}")
 
