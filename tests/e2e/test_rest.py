@@ -69,6 +69,7 @@ class House:
             "resources": {"vcpus": 0.2, "memoryMb": 64, "diskGb": 1},
             "network": {"access": "none", "expose": [{"guest": 8080}]},
             "entrypoint": self.entrypoint,
+            "filesystem": {"overlayDirs": ["/workspace"]},
             "apiAccess": {"scopes": ["instances:read"]},
         }
         return spec | changes
@@ -266,9 +267,27 @@ async def test_an_instance_knows_who_it_is(tmp_path: Path) -> None:
             if token:
                 break
             await asyncio.sleep(0.1)
+        _files(house, name)
         headers = {"authorization": f"Bearer {token}"}
         seen = house.ask("GET", "/instances", headers=headers).json()
         assert [instance["tenantId"] for instance in seen] == ["alice"]
         assert house.ask("GET", "/pools", headers=headers).status_code == 403
         assert house.ask("POST", "/tenants/alice/release", {"workload": "web"}).status_code == 200
         assert house.ask("GET", "/instances", headers=headers).status_code == 401
+
+
+def _files(house: House, name: str) -> None:
+    """A file written through the API is the tenant's, and the other way round."""
+    url = f"/api/v1/instances/{name}/files"
+    path = {"path": "/workspace/note.txt"}
+    assert house.http.put(url, params=path, content=b"hello").status_code == 200
+    assert house.run(name, "cat", "/workspace/note.txt")["stdout"] == "hello"
+    house.run(name, "sh", "-c", "echo again >> /workspace/note.txt")
+    assert house.http.get(url, params=path).content == b"helloagain\n"
+    listed = house.http.get(url, params={"path": "/workspace"}).json()
+    assert [entry["name"] for entry in listed["entries"]] == ["note.txt"]
+    assert house.http.delete(url, params=path).status_code == 200
+    assert house.http.get(url, params=path).status_code == 404
+    for wrong in ("/etc/passwd", "/workspace/../etc/passwd", "note.txt"):
+        assert house.http.get(url, params={"path": wrong}).status_code in (400, 404), wrong
+    assert house.http.get(url).status_code == 400

@@ -19,7 +19,9 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import new_uid
+from boilerhouse.core.errors import Retry
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.status import (
     AlreadyExists,
@@ -186,11 +188,20 @@ def problem_of(error: Exception) -> Problem:
             return of_cluster(error)
         case HTTPException():
             return of_framework(error)
+        case Refused() if error.status in (400, 404, 409, 413, 422):
+            return Problem(error.status, _word(error.code), str(error))
+        case Refused() | Retry():
+            return Problem(503, "InstanceUnavailable", f"the instance cannot be asked: {error}")
         case _:
             # The sentence says nothing of the inside; the number finds the line in the log.
             number = new_uid()[:8]
             log.error("api.failed", number=number, exc_info=error)
             return Problem(500, "InternalError", f"an error on our side, logged as {number}")
+
+
+def _word(code: str) -> str:
+    """Write an agent's code as we write ours: no-such-path, NoSuchPath."""
+    return "".join(part.capitalize() for part in code.split("-"))
 
 
 def answer(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -26,6 +26,7 @@ from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.helper.client import HelperClient
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Pod
@@ -72,11 +73,19 @@ class House:
     activity: Activity
     feed: Feed
     auth: Auth
+    helper: HelperClient | None = None  # the way to what lies in instances
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
 
     @classmethod
-    def of(cls, operator: Operator, *, signing: bytes, key: str = "") -> House:
+    def of(
+        cls,
+        operator: Operator,
+        *,
+        signing: bytes,
+        key: str = "",
+        helper: HelperClient | None = None,
+    ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
             operator.pod_informer,
@@ -92,6 +101,7 @@ class House:
             Activity(client, informers.claims, informers.workloads, clock),
             Feed(informers, clock),
             Auth(client, informers, clock, signing=signing, key=key),
+            helper,
         )
 
     @property

@@ -26,13 +26,39 @@ app = typer.Typer(
 )
 
 
+def _directory(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("it is empty; the current directory is .")
+    return Path(text)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, help="Print which release this is."
+        ),
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+
+
 @app.command()
 def up(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Where everything is kept. Default: $XDG_DATA_HOME/boilerhouse.",
-            file_okay=False,
+            help="Where everything is kept: a new directory, an empty one or one of ours."
+            " Default: $XDG_DATA_HOME/boilerhouse.",
+            parser=_directory,
+            metavar="DIRECTORY",
             show_default=False,
         ),
     ] = None,

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-import typer
 import uvloop
 
 from boilerhouse.api import signing
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.household import Means, household, operator_of
+from boilerhouse.cli.outlet import complain
 from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core.clock import new_uid
 from boilerhouse.helper.build import HelperSettings
@@ -75,7 +75,7 @@ def _run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(until_stopped())
     except (ConfigError, ListenError, ApiError) as error:
-        typer.echo(f"boilerhouse: {error}", err=True)
+        complain(str(error))
         return 1
     return 0
 

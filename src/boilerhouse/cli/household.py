@@ -47,15 +47,18 @@ def operator_of(
     means: Means, *, reconcile: bool = True, elector: Elector | None = None
 ) -> Operator:
     """Make the operator; without `reconcile` it only hears, and works when the API asks."""
-    helper = HelperClient(means.client, means.route, Agents(means.client))
     return Operator(
         means.client,
         images=means.images,
-        identities=HelperIdentities(helper, means.signing, means.api_url),
+        identities=HelperIdentities(_helper(means), means.signing, means.api_url),
         settings=means.settings,
         elector=elector,
         reconcile=reconcile,
     )
+
+
+def _helper(means: Means) -> HelperClient:
+    return HelperClient(means.client, means.route, Agents(means.client))
 
 
 class Household:
@@ -105,7 +108,7 @@ async def household(
         if bound is not None:
             from boilerhouse.api.house import House
 
-            house = House.of(operator, signing=means.signing, key=key)
+            house = House.of(operator, signing=means.signing, key=key, helper=_helper(means))
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run(running.stopping))
         if keep_helper:

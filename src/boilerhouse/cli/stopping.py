@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 
-import typer
+from boilerhouse.cli import logs
+from boilerhouse.cli.outlet import complain
 
 # Seconds in which signals are one: make and the terminal may both pass on the same Ctrl-C.
 ONE_CTRL_C = 0.3
@@ -25,7 +26,8 @@ def stop_on_signals() -> asyncio.Event:
 
     def interrupted() -> None:
         if stop.is_set() and loop.time() - since > ONE_CTRL_C:
-            typer.echo("boilerhouse: not waiting any longer", err=True)
+            complain("not waiting any longer")
+            logs.drain()
             # Nothing acknowledged is lost by this: every answer was on disk before it left.
             os._exit(130)
         asked()

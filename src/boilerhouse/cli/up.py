@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-import typer
 import uvloop
 
 from boilerhouse.api import signing
+from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.household import Means, household, operator_of
+from boilerhouse.cli.outlet import STDOUT, complain
 from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
@@ -54,15 +55,18 @@ def run(data: Path | None, addresses: Addresses) -> int:
     """Serve until stopped; return the exit code."""
     logs.configure()
     _allow_many_connections()
-    directory = (data or default_directory()).absolute()
+    directory = data
     try:
+        directory = (data or default_directory()).absolute()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(directory, addresses))
     except (StoreLocked, StoreFailed, ListenError, PkiError, SandboxError) as error:
-        typer.echo(f"boilerhouse: {error}", err=True)
+        complain(str(error))
         return 1
     except OSError as error:
-        typer.echo(f"boilerhouse: {directory} cannot be used: {error}", err=True)
+        about = str(error.filename or "")
+        ours = directory is not None and about.startswith(str(directory))
+        complain(f"{directory} cannot be used: {error}" if ours else f"cannot go on: {error}")
         return 1
     return 0
 
@@ -70,7 +74,17 @@ def run(data: Path | None, addresses: Addresses) -> int:
 def default_directory() -> Path:
     """Return $XDG_DATA_HOME/boilerhouse; an unset, empty or relative variable does not count."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "boilerhouse"
+    return (base if base.is_absolute() else _home() / ".local" / "share") / "boilerhouse"
+
+
+def _home() -> Path:
+    try:
+        home = Path(os.environ["HOME"]) if "HOME" in os.environ else Path.home()
+    except RuntimeError:  # a user whom this system does not know
+        home = Path()
+    if not home.is_absolute():
+        raise StoreFailed("there is no home directory to keep data in: set HOME, or use --data")
+    return home
 
 
 async def _serve(directory: Path, addresses: Addresses) -> None:
@@ -98,7 +112,13 @@ async def _serve(directory: Path, addresses: Addresses) -> None:
         running = await stack.enter_async_context(
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
-        typer.echo(_where(world, means.api_url))
+        STDOUT.write(_where(world, means.api_url) + "\n")
+        if not is_loopback(addresses.kube_host):
+            log.warning(
+                "up.kubernetes_api_open_to_the_network",
+                host=addresses.kube_host,
+                guard="whoever has the token of the kubeconfig may do everything",
+            )
         log.info(
             "up.serving",
             api=means.api_url,

@@ -241,3 +241,11 @@ async def test_a_node_that_is_away_is_503(rest: Rest, instance: str) -> None:
     assert answer.status_code == 503
     assert "retry-after" in answer.headers
     assert (await rest.get(f"/instances/{instance}/logs")).status_code == 503
+
+
+async def test_files_need_the_helper(rest: Rest, instance: str) -> None:
+    """503 where there is none, 404 for an instance that is none, 400 without a path."""
+    url = f"/instances/{instance}/files"
+    assert (await rest.get(url, params={"path": "/a"})).status_code == 503
+    assert (await rest.get("/instances/nobody/files", params={"path": "/a"})).status_code == 404
+    assert (await rest.get(url)).status_code == 400
