@@ -6,6 +6,7 @@ import asyncio
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
+from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest, soon
 
 
@@ -87,11 +88,11 @@ async def test_a_claim_in_error_is_a_conflict_with_its_reason(rest: Rest) -> Non
     """A workload in Error cannot be claimed: 409, the detail, and a code."""
     rest.world.images.absent.add("nope")
     await rest.world.workload("broken", image={"ref": "nope"})
+    await rest.world.until(WORKLOADS, "broken", lambda w: w.status.get("phase") == "Error")
     answer = await rest.claim("alice", "broken")
-    assert answer.status_code in (202, 409)
-    if answer.status_code == 409:
-        assert "nope" in answer.json()["error"]
-        assert answer.json()["details"]["phase"] == "Error"
+    assert (answer.status_code, answer.json()["code"]) == (409, "WorkloadInError")
+    assert "nope" in answer.json()["error"]
+    assert answer.json()["details"]["phase"] == "Error"
 
 
 async def test_an_unknown_workload_is_named(rest: Rest) -> None:

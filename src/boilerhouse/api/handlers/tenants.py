@@ -24,7 +24,9 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed
+from boilerhouse.claims.seen import WriteStatus
 from boilerhouse.core.names import claim_name
+from boilerhouse.kube.resources import Key
 from boilerhouse.kube.status import NotFound
 
 SHORTEST = 0.5  # seconds: `wait=0` still writes the claim before it answers
@@ -72,7 +74,7 @@ async def claim(
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
     if acquired.phase == ClaimPhase.ERROR:
-        raise _failed(found)
+        raise _failed(house, found)
     total = house.clock.monotonic() - began
     body = views.claimed(found, source=acquired.source, stages=acquired.timings, total=total)
     if not acquired.usable:
@@ -180,15 +182,20 @@ def _workload(data: ClaimRequest | ReleaseRequest) -> str:
     return named.pop()
 
 
-def _failed(claim: Claim) -> Problem:
-    """Say why a claim is in Error, with the reason that its condition gives as the code."""
-    status = claim.status
+def _failed(house: House, claim: Claim) -> Problem:
+    """Say why a claim is in Error."""
+    status, meta = claim.status, claim.metadata
     assert status is not None, "it is in Error"
-    code = next(
-        (c.reason for c in status.conditions if c.type == "Ready" and c.reason), "ClaimError"
-    )
     detail = status.detail or "the claim is in Error"
-    details = {"phase": str(status.phase), "claim": claim.metadata.name}
+    details = {"phase": str(status.phase), "claim": meta.name}
     if "exceeded quota" in detail:
         return Problem(429, "QuotaExceeded", detail, details=details, headers={"retry-after": "5"})
-    return conflict(code, detail, details)
+    return conflict(_reason(house, Key(meta.namespace, meta.name)), detail, details)
+
+
+def _reason(house: House, key: Key) -> str:
+    """Return the word for why a claim is in Error, if it was decided in this process."""
+    for entry in reversed(house.operator.recorder.passes("claims", key)):
+        if isinstance(entry.plan, WriteStatus) and entry.plan.status.phase == ClaimPhase.ERROR:
+            return entry.plan.reason
+    return "ClaimError"
