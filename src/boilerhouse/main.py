@@ -6,11 +6,13 @@ boilerhouse …                       ─► the command line
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run one of the small programs of the product image, or the command line."""
+    _open_what_is_closed()
     # An agent runs beside every tenant: the command line's libraries would weigh more than it.
     match sys.argv[1:]:
         case ["agent"]:
@@ -20,6 +22,21 @@ def main() -> None:
         case _:
             run = _command_line
     run()
+
+
+def _open_what_is_closed() -> None:
+    """Give a process without stdin, stdout or stderr empty ones.
+
+    The next file or socket to be opened would get their number, and what is printed would go there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.set_inheritable(number, True)
+            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 def _command_line() -> None:

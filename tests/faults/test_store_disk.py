@@ -199,3 +199,21 @@ async def test_a_database_that_is_not_where_it_was_left_is_not_written_to(tmp_pa
             await store.submit(Put(key("b"), body("b")))
     assert names(store) == ["a"]
     await store.close()
+
+
+async def test_a_disk_without_room_is_called_that_at_the_start(small_disk: Path) -> None:
+    """SQLite speaks of an I/O error; people are told what it is, new or not, and it passes."""
+    data, ballast = small_disk / "data", small_disk / "ballast"
+    store = await Store.open(data)
+    await store.submit(Put(key("a"), body("a")))
+    await store.close()
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        while True:
+            file.write(bytes(4096))
+    for directory in (data, small_disk / "new"):
+        with pytest.raises(StoreFailed, match="No space left on device"):
+            await Store.open(directory)
+    ballast.unlink()
+    store = await Store.open(data)
+    assert names(store) == ["a"]
+    await store.close()

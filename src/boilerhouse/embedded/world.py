@@ -24,7 +24,7 @@ from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
 from boilerhouse.embedded.kubelet.nodeobject import NODE
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.durable import private_directory
+from boilerhouse.embedded.storage.datadirectory import take_directory
 from boilerhouse.embedded.storage.store import Store
 from boilerhouse.kube.client import Client
 
@@ -59,7 +59,7 @@ class World:
         With a kubelet, Pods run; `SandboxError` says why they cannot here.
         """
         clock = clock or SystemClock()
-        private_directory(directory)
+        take_directory(directory)
         async with AsyncExitStack() as resources:
             store = await Store.open(directory)
             resources.push_async_callback(store.close)

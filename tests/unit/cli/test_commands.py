@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pwd
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
 from boilerhouse import catalogue
+from boilerhouse.cli import logs
 from boilerhouse.cli.app import app
 
 ROOT = Path(__file__).parents[3]
@@ -28,9 +31,10 @@ def test_help_names_every_command(runner: CliRunner) -> None:
 
 
 def test_version_is_the_installed_one(runner: CliRunner) -> None:
-    """`boilerhouse version` prints one line."""
-    result = runner.invoke(app, ["version"])
-    assert (result.exit_code, result.output.split()[0]) == (0, "boilerhouse")
+    """`boilerhouse version` and `boilerhouse --version` print the same line."""
+    command, option = (runner.invoke(app, [word]) for word in ("version", "--version"))
+    assert (command.exit_code, command.output.split()[0]) == (0, "boilerhouse")
+    assert (option.exit_code, option.output) == (0, command.output)
 
 
 def test_the_program_starts_as_a_module() -> None:
@@ -75,6 +79,44 @@ def test_the_repository_is_fresh(runner: CliRunner) -> None:
     """What is committed is what the models say."""
     result = runner.invoke(app, ["gen", "--check", "--root", str(ROOT)])
     assert result.exit_code == 0, result.output
+
+
+def test_an_empty_data_directory_is_not_the_current_one(runner: CliRunner) -> None:
+    """An unset variable in a script must not fill whatever directory it runs in."""
+    result = runner.invoke(app, ["up", "--data", ""])
+    assert result.exit_code == 2
+    assert "it is empty" in result.output
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_without_a_home_data_goes_nowhere(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    """A home that is none is refused in a sentence, not taken for the current directory."""
+    from boilerhouse.cli.up import default_directory
+    from boilerhouse.embedded.storage.store import StoreFailed
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(StoreFailed, match="set HOME, or use --data"):
+        default_directory()
+
+
+def test_a_user_whom_nobody_knows_is_told_so(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No HOME and no entry in the user database is one sentence and exit code 1."""
+
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(logs, "configure", lambda: None)  # it would stay for the other tests
+    assert runner.invoke(app, ["up"]).exit_code == 1
+    logs.drain()
+    errors = capfd.readouterr().err
+    assert errors.count("\n") == 1
+    assert "set HOME, or use --data" in errors
 
 
 @pytest.mark.parametrize(

@@ -154,12 +154,27 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
         peer.close()
 
 
-@pytest.mark.parametrize("plain", [True, False])
+def test_a_kubernetes_api_that_others_can_reach_is_warned_of(tmp_path: Path) -> None:
+    """Served on every address it says so in the log: the token is the only guard then."""
+    process = start(tmp_path, "--kube-port", "0", "--kube-host", "0.0.0.0")
+    banner(process)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    (warning,) = (line for line in lines if "open_to_the_network" in line["event"])
+    assert (warning["level"], warning["host"]) == ("warning", "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("no_color", "term", "plain"),
+    [("1", "xterm", True), ("", "dumb", True), ("", "xterm", False)],
+)
 def test_on_a_terminal_log_lines_are_for_people(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, term: str, plain: bool
 ) -> None:
-    """No JSON there; colours unless NO_COLOR says otherwise."""
-    monkeypatch.setenv("NO_COLOR", "1" if plain else "")
+    """No JSON there; colours unless NO_COLOR or the kind of terminal says otherwise."""
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", term)
     ours, theirs = pty.openpty()
     process = start(tmp_path, "--kube-port", "0", stderr=theirs)
     os.close(theirs)

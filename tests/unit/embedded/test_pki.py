@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -89,3 +90,14 @@ def test_the_kubeconfig_is_private_and_remembers_its_port(tmp_path: Path) -> Non
     before = path.stat().st_ino
     kubeconfig.write(path, "https://127.0.0.1:6450", b"CA", "secret")
     assert path.stat().st_ino == before
+
+
+def test_without_the_extra_the_sentence_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed without what one machine needs, it says how to install that."""
+    monkeypatch.delitem(sys.modules, "boilerhouse.embedded.http.certificates", raising=False)
+    monkeypatch.delattr("boilerhouse.embedded.http.certificates", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(pki.PkiError, match=r"pip install 'boilerhouse\[embedded\]'"):
+        pki.ensure(tmp_path / "pki", SystemClock())

@@ -287,5 +287,8 @@ def test_a_dead_process_leaves_a_socket_that_is_no_obstacle(tmp_path: Path) -> N
     serving.bind_unix(tmp_path / "s").close()
     with serving.bind_unix(tmp_path / "s") as again:
         assert again.family == socket.AF_UNIX
+    (tmp_path / "d").mkdir()
+    with pytest.raises(listening.ListenError, match="d is in the way: it is not a socket"):
+        serving.bind_unix(tmp_path / "d")
     with pytest.raises(listening.ListenError, match="shorter"):
         serving.bind_unix(tmp_path / ("x" * 120))

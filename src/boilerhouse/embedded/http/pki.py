@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 
 from boilerhouse.core.clock import Clock, token
 from boilerhouse.embedded.storage.durable import private_directory, write_file
@@ -48,8 +49,7 @@ def ensure(directory: Path, clock: Clock, hosts: Sequence[str] = LOOPBACK) -> Pk
     expires = _authority_expires(path)
     # A server certificate must never outlive the authority that signed it.
     if expires is None or expires - now < SERVER_LIFE + RENEW_BEFORE:
-        from boilerhouse.embedded.http import certificates
-
+        certificates = _makers()
         write_file(path, certificates.authority(now, CA_LIFE))
     renew(directory, clock, hosts)
     return Pki(
@@ -63,10 +63,20 @@ def renew(directory: Path, clock: Clock, hosts: Sequence[str] = LOOPBACK) -> boo
     expires = _server_expires(_certificate(ca), server, hosts)
     if expires is not None and expires - now >= RENEW_BEFORE:
         return False
-    from boilerhouse.embedded.http import certificates
-
+    certificates = _makers()
     write_file(server, certificates.server(ca.read_bytes(), now, SERVER_LIFE, hosts))
     return True
+
+
+def _makers() -> ModuleType:
+    """Import what makes certificates: heavy, and needed once a year."""
+    try:
+        from boilerhouse.embedded.http import certificates
+    except ModuleNotFoundError as error:
+        raise PkiError(
+            f"certificates cannot be made without {error.name}: pip install 'boilerhouse[embedded]'"
+        ) from error
+    return certificates
 
 
 def _authority_expires(path: Path) -> datetime | None:

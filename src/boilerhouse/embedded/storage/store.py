@@ -27,9 +27,10 @@ from boilerhouse.embedded.storage.database import (
     oldest_revision,
     open_database,
     read_versions,
+    reason,
 )
+from boilerhouse.embedded.storage.datadirectory import make_directory
 from boilerhouse.embedded.storage.datalock import DataLock, StoreLocked
-from boilerhouse.embedded.storage.durable import sync_directory
 from boilerhouse.embedded.storage.history import Expired, History, Overrun, Subscription
 from boilerhouse.embedded.storage.index import Index, place
 from boilerhouse.embedded.storage.journal import Journal, Transaction, Trim
@@ -248,7 +249,7 @@ class Store:
 def _open(directory: Path, limit: int) -> _Opened:
     """Lock, check and load the data directory. Blocks."""
     try:
-        _make_directory(directory)
+        make_directory(directory)
         lock = DataLock(directory)
     except OSError as error:
         raise StoreFailed(f"{directory} cannot be used: {error}") from error
@@ -256,23 +257,15 @@ def _open(directory: Path, limit: int) -> _Opened:
         db = open_database(directory)
         try:
             return _load(directory, limit, lock, db)
-        except sqlite3.Error as error:
-            raise StoreFailed(f"{database_file(directory)} cannot be read: {error}") from error
-        except BaseException:
+        except BaseException as error:
             db.close()
-            raise
+            if not isinstance(error, sqlite3.Error):
+                raise
+            path = database_file(directory)
+            raise StoreFailed(f"{path} cannot be read: {reason(error, directory)}") from error
     except BaseException:
         lock.release()
         raise
-
-
-def _make_directory(directory: Path) -> None:
-    """Make it and its parents, ours alone, in a way that survives a power loss."""
-    if directory.is_dir():
-        return
-    _make_directory(directory.absolute().parent)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    sync_directory(directory.absolute().parent)
 
 
 def _load(directory: Path, limit: int, lock: DataLock, db: sqlite3.Connection) -> _Opened:

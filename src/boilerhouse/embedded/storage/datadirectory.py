@@ -1,0 +1,59 @@
+"""The data directory: made by us or shown to be ours, before anything is written into it.
+
+nothing there ─► made, 0700          empty or ours, and closed to others ─► taken as it is
+anything else ─► refused, untouched
+
+Keys and tenants' files live in it, so others must not see into it. But a directory that was there
+before us may be somebody's home: its mode is its owner's to change, and its content not ours to
+join.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from boilerhouse.embedded.storage.database import StoreFailed, database_file, wal_file
+from boilerhouse.embedded.storage.datalock import is_our_lock
+from boilerhouse.embedded.storage.durable import sync_directory
+
+# What a file system has at its root from birth.
+_NOBODYS = {"lost+found"}
+
+
+def take_directory(directory: Path) -> None:
+    """Make the directory, or check that it may be used; `StoreFailed` says why it may not."""
+    try:
+        if not directory.exists():
+            make_directory(directory)
+            return
+        if not directory.is_dir():
+            raise StoreFailed(f"{directory} is not a directory")
+        strange = sorted({entry.name for entry in directory.iterdir()} - _NOBODYS)
+        mode = stat.S_IMODE(directory.stat().st_mode)
+    except OSError as error:
+        raise StoreFailed(f"{directory} cannot be used: {error}") from error
+    if strange and not _is_ours(directory):
+        raise StoreFailed(
+            f"{directory} is neither empty nor a data directory of Boilerhouse (it has"
+            f" {strange[0]}): choose another"
+        )
+    if mode & 0o077:
+        raise StoreFailed(
+            f"{directory} is open to other users (mode {mode:o}), and keys are kept in it:"
+            f" chmod 700 {directory}"
+        )
+
+
+def make_directory(directory: Path) -> None:
+    """Make it and its parents, ours alone, in a way that survives a power loss."""
+    if directory.is_dir():
+        return
+    make_directory(directory.absolute().parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(directory.absolute().parent)
+
+
+def _is_ours(directory: Path) -> bool:
+    database = database_file(directory)
+    return database.is_file() or wal_file(database).is_file() or is_our_lock(directory / "lock")
