@@ -196,7 +196,7 @@ class Compiler:
         special = compile_optional(self, target, name, tree.args)
         if special is not None:
             return special
-        _refuse_missing(name)
+        _refuse_missing(_beginning(tree) or name)
         receiver = None if target is None else self.compile(target)
         arguments = [self.compile(argument) for argument in tree.args]
         if receiver is None and name in ("dyn", "type") and len(arguments) == 1:
@@ -257,6 +257,23 @@ class Compiler:
         )
         pairs = [(k.run, cel_operators.finished(v)) for k, v in zip(keys, values, strict=True)]
         return Compiled(made, lambda env: {key(env): value(env) for key, value in pairs})
+
+
+def _beginning(tree: Call) -> str:
+    """Return the free function that a call of a missing method rests on, or "".
+
+    Of `a.isLessThan(quantity(b))` it is `quantity` that a rule's author looks for.
+    """
+    pending: list[Any] = [tree]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Call) and part.target is None and not part.operator:
+            missing = part.name in cel_functions.KNOWN_ELSEWHERE
+            if missing and not cel_functions.overloads(part.name):
+                return part.name
+        if isinstance(part, tuple) and not isinstance(part, Literal):
+            pending.extend(part)
+    return ""
 
 
 def _refuse_missing(name: str) -> None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from boilerhouse.embedded.cel import budget
+from boilerhouse.embedded.cel.operators import paid
 from boilerhouse.embedded.cel.values import (
     CelError,
     Duration,
@@ -24,9 +27,17 @@ from boilerhouse.embedded.cel.values import (
     show,
 )
 from boilerhouse.embedded.schemas import formats
-from boilerhouse.embedded.schemas.regex import BadPattern, compile_re2
+from boilerhouse.embedded.schemas.regex import BadPattern, Pattern, compile_re2
 
 _INT_TEXT = re.compile(r"[+-]?\d+", re.ASCII)
+# Leading zeros included: Python would count digits for a long time, or refuse to.
+_LONGEST_INT: Final = 100
+# Steps of a pattern: each call, each new one, each of its characters; and visits to a step.
+_MATCH: Final = 40
+_NEW_PATTERN: Final = 1000
+_PER_CHARACTER: Final = 8
+_LONG_PATTERN: Final = 1000
+_VISITS: Final = 64
 _FLOAT_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 KNOWN_ELSEWHERE: Final = frozenset({
@@ -67,11 +78,26 @@ def _add(signature: str, run: Callable[..., Any]) -> None:
     _TABLE.setdefault(name, []).append(Overload(receiver, takes, match[4], run))
 
 
-def _matches(text: str, pattern: str) -> bool:
+def _pattern(text: str, written: str) -> Pattern:
+    """Return the compiled pattern, paid for: its making, if it is new, and its run over the text.
+
+    Visiting an instruction for a byte is cheaper than a step of ours.
+    """
+    if len(written) > _LONG_PATTERN:
+        budget.spend(_PER_CHARACTER * len(written))
+    before = compile_re2.cache_info().misses
     try:
-        return compile_re2(pattern).search(text) is not None
+        pattern = compile_re2(written)
     except BadPattern as error:
         raise CelError(f"error parsing regexp: {error}") from error
+    if compile_re2.cache_info().misses != before:
+        budget.spend(_NEW_PATTERN + _PER_CHARACTER * len(written))
+    budget.spend(_MATCH + pattern.effort(text) // _VISITS)
+    return pattern
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _pattern(text, pattern).matches(text)
 
 
 def _find(text: str, pattern: str) -> str:
@@ -80,11 +106,14 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    try:
-        found = [match[0] for match in compile_re2(pattern).finditer(text)]
-    except BadPattern as error:
-        raise CelError(f"error parsing regexp: {error}") from error
-    return found if limit < 0 else found[:limit]
+    found: list[str] = []
+    matches = _pattern(text, pattern).find(text)
+    while len(found) != limit and (match := next(matches, None)) is not None:
+        # The next one may look through all of the rest.
+        budget.search(text)
+        budget.spend(_MATCH)
+        found.append(match)
+    return found
 
 
 def _char_at(text: str, index: int) -> str:
@@ -96,10 +125,12 @@ def _char_at(text: str, index: int) -> str:
 def _index_of(text: str, part: str, start: int = 0) -> int:
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
+    budget.search(text)
     return text.find(part, start)
 
 
 def _last_index_of(text: str, part: str, start: int | None = None) -> int:
+    budget.search(text)
     if start is None:
         return text.rfind(part)
     if not 0 <= start <= len(text):
@@ -111,16 +142,24 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if not 0 <= start <= stop <= len(text):
         raise CelError(f"invalid substring range. start: {start}, end: {stop}")
+    budget.make(stop - start)
     return text[start:stop]
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    budget.search(text)
+    times = text.count(old)
+    times = times if limit < 0 else min(times, limit)
+    budget.spend(times // 4)
+    budget.make(len(text) + times * max(0, len(new) - len(old)))
     return text.replace(old, new, limit)
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
+    budget.make(len(text))
+    budget.spend(len(text) if separator == "" else text.count(separator))
     if separator == "":
         parts = list(text)
         if 0 <= limit < len(parts):
@@ -130,18 +169,58 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _ascii(change: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda text: "".join(change(char) if char.isascii() else char for char in text)
+    table = {code: change(chr(code)) for code in range(128)}
+
+    def changed(text: str) -> str:
+        budget.spend(len(text) // 4)  # slower by far than a copy
+        return text.translate(table)
+
+    return changed
+
+
+def _trim(text: str) -> str:
+    budget.make(len(text))
+    return text.strip()
+
+
+def _contains(text: str, part: str) -> bool:
+    budget.search(text)
+    return part in text
+
+
+def _starts(text: str, part: str) -> bool:
+    budget.compare(part)
+    return text.startswith(part)
+
+
+def _ends(text: str, part: str) -> bool:
+    budget.compare(part)
+    return text.endswith(part)
+
+
+def _bytes(text: str) -> bytes:
+    budget.make(len(text))
+    return text.encode()
+
+
+def _string(value: Any) -> str:
+    if value.__class__ in (str, bytes):
+        budget.make(len(value))
+    return show(value)
 
 
 def _join(items: list[Any], separator: str = "") -> str:
+    budget.spend(len(items))
     if not all(isinstance(item, str) for item in items):
         raise CelError("no such overload: join")
+    budget.make(sum(map(len, items)) + len(separator) * len(items))
     return separator.join(items)
 
 
 def _sum(items: list[Any]) -> Any:
     if not items:
         return 0
+    budget.spend(len(items))
     if isinstance(items[0], Duration):
         return Duration(sum(item.nanos for item in items))
     total = sum(items)
@@ -151,34 +230,39 @@ def _sum(items: list[Any]) -> Any:
 def _least(items: list[Any]) -> Any:
     if not items:
         raise CelError("min called on empty list")
-    return min(items)
+    return min(paid(items))
 
 
 def _most(items: list[Any]) -> Any:
     if not items:
         raise CelError("max called on empty list")
-    return max(items)
+    return max(paid(items))
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(not items[i + 1] < items[i] for i in range(len(items) - 1))
+    return all(not after < before for before, after in pairwise(paid(items)))
 
 
 def _place(items: list[Any], wanted: Any) -> int:
-    return next((i for i, item in enumerate(items) if equal(item, wanted)), -1)
+    return next((i for i, item in enumerate(paid(items)) if equal(item, wanted)), -1)
 
 
 def _last_place(items: list[Any], wanted: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], wanted)), -1)
+    behind = (i for i, item in enumerate(paid(reversed(items))) if equal(item, wanted))
+    return len(items) - 1 - next(behind, len(items))
 
 
 def _has_all(items: list[Any], wanted: list[Any]) -> bool:
-    return all(any(equal(item, each) for item in items) for each in wanted)
+    return all(any(equal(item, each) for item in paid(items)) for each in paid(wanted))
+
+
+def _have_common(a: list[Any], b: list[Any]) -> bool:
+    return any(equal(x, y) for x in paid(a) for y in paid(b))
 
 
 def _to_int(value: Any) -> int:
     if isinstance(value, str):
-        if not _INT_TEXT.fullmatch(value):
+        if len(value) > _LONGEST_INT or not _INT_TEXT.fullmatch(value):
             raise CelError(f"type conversion error from 'string' to 'int': {value}")
         return in_range(int(value))
     if isinstance(value, float):
@@ -235,9 +319,9 @@ _add("string.size() int", len)
 for _kind in ("bytes", "list", "map"):
     _add(f"size({_kind}) int", len)
     _add(f"{_kind}.size() int", len)
-_add("string.contains(string) bool", lambda text, part: part in text)
-_add("string.startsWith(string) bool", str.startswith)
-_add("string.endsWith(string) bool", str.endswith)
+_add("string.contains(string) bool", _contains)
+_add("string.startsWith(string) bool", _starts)
+_add("string.endsWith(string) bool", _ends)
 _add("string.matches(string) bool", _matches)
 _add("matches(string, string) bool", _matches)
 _add("string.find(string) string", _find)
@@ -256,7 +340,7 @@ _add("string.split(string) list(string)", _split)
 _add("string.split(string, int) list(string)", _split)
 _add("string.substring(int) string", _substring)
 _add("string.substring(int, int) string", _substring)
-_add("string.trim() string", str.strip)
+_add("string.trim() string", _trim)
 _add("list.join() string", _join)
 _add("list.join(string) string", _join)
 _add("list.isSorted() bool", _is_sorted)
@@ -267,16 +351,16 @@ _add("list.indexOf(dyn) int", _place)
 _add("list.lastIndexOf(dyn) int", _last_place)
 _add("sets.contains(list, list) bool", _has_all)
 _add("sets.equivalent(list, list) bool", lambda a, b: _has_all(a, b) and _has_all(b, a))
-_add("sets.intersects(list, list) bool", lambda a, b: any(equal(x, y) for x in a for y in b))
+_add("sets.intersects(list, list) bool", _have_common)
 for _kind in ("int", "double", "string", "timestamp"):
     _add(f"int({_kind}) int", _to_int)
 for _kind in ("int", "double", "string"):
     _add(f"double({_kind}) double", _to_double)
 for _kind in ("int", "double", "string", "bool", "bytes", "timestamp", "duration"):
-    _add(f"string({_kind}) string", show)
+    _add(f"string({_kind}) string", _string)
 _add("bool(bool) bool", _to_bool)
 _add("bool(string) bool", _to_bool)
-_add("bytes(string) bytes", str.encode)
+_add("bytes(string) bytes", _bytes)
 _add("bytes(bytes) bytes", bytes)
 _add("timestamp(string) timestamp", timestamp)
 _add("timestamp(int) timestamp", timestamp)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from boilerhouse.embedded.cel.access import presence
+from boilerhouse.embedded.cel.budget import PART, TURN, spend
 from boilerhouse.embedded.cel.operators import finished, truth
-from boilerhouse.embedded.cel.syntax import Call, Expr, Ident, Select
+from boilerhouse.embedded.cel.syntax import Call, Expr, Ident, Select, parts
 from boilerhouse.embedded.cel.types import (
     BOOL,
     DYN,
@@ -30,9 +31,6 @@ from boilerhouse.embedded.cel.types import (
 )
 from boilerhouse.embedded.cel.values import NONE, CelError, Optional
 
-# How many items the loops of one evaluation may visit; a real server bounds a cost instead.
-BUDGET: Final = 1_000_000
-LEFT: Final = " left"  # the key of the remaining budget in an Env: no identifier has a space
 _QUANTIFIERS: Final = {"all", "exists", "exists_one", "existsOne"}
 
 
@@ -111,7 +109,10 @@ def _over_anything(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _walk(
-    range_: Compiled, names: list[str], iterate: Callable[[Any], Iterable[tuple[Any, Any]]]
+    range_: Compiled,
+    names: list[str],
+    iterate: Callable[[Any], Iterable[tuple[Any, Any]]],
+    price: int,
 ) -> Callable[[Env], Iterable[Env]]:
     """Return what yields the environment of each item. One name: a list's item, or a map's key."""
     run = range_.run
@@ -119,13 +120,10 @@ def _walk(
 
     def walk(env: Env) -> Iterable[Env]:
         value = run(env)
-        left = env[LEFT]
-        left[0] -= len(value) if value.__class__ in (list, dict) else 1
-        if left[0] < 0:
-            raise CelError("the rule looks at too many items")
         inner = dict(env)
         by_key = keys_only or value.__class__ is dict
         for key, item in iterate(value):
+            spend(price)
             if len(names) == 2:
                 inner[names[0]], inner[names[1]] = key, item
             else:
@@ -143,7 +141,8 @@ def _bound(
     key, item, iterate = _over(range_)
     single = key if range_.type.kind == "map" else item
     types = {names[0]: single} if count == 1 else {names[0]: key, names[1]: item}
-    return range_, scope.inside(**types), _walk(range_, names, iterate)
+    price = TURN + PART * sum(parts(body) for body in tree.args[count:])
+    return range_, scope.inside(**types), _walk(range_, names, iterate, price)
 
 
 def _quantifier(scope: Scope, tree: Call, target: Expr) -> Compiled:

@@ -7,9 +7,10 @@ Equality follows the schema: lists of type set and map compare without regard to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from boilerhouse.embedded.cel import budget
 from boilerhouse.embedded.cel.types import (
     BOOL,
     BYTES,
@@ -40,8 +41,16 @@ from boilerhouse.embedded.cel.values import (
 from boilerhouse.embedded.schemas import ratchet
 
 Function = Callable[[Any, Any], Any]
+# Steps of comparing two items of a list, beside what their own lengths cost.
+COMPARISON: Final = 8
 _NUMBERS: Final = ("int", "double")
 _ORDERED: Final = ("int", "double", "string", "bytes", "bool", "timestamp", "duration")
+
+
+def _put_together(a: Any, b: Any) -> Any:
+    budget.make(len(a) + len(b))
+    return a + b
+
 
 # (operator, kind, kind) -> result, function
 _MATHS: Final[dict[tuple[str, str, str], tuple[Type, Function]]] = {
@@ -54,8 +63,8 @@ _MATHS: Final[dict[tuple[str, str, str], tuple[Type, Function]]] = {
     ("-", "double", "double"): (DOUBLE, lambda a, b: a - b),
     ("*", "double", "double"): (DOUBLE, lambda a, b: a * b),
     ("/", "double", "double"): (DOUBLE, divide_floats),
-    ("+", "string", "string"): (STRING, lambda a, b: a + b),
-    ("+", "bytes", "bytes"): (BYTES, lambda a, b: a + b),
+    ("+", "string", "string"): (STRING, _put_together),
+    ("+", "bytes", "bytes"): (BYTES, _put_together),
     ("+", "timestamp", "duration"): (TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
     ("+", "duration", "timestamp"): (TIMESTAMP, lambda a, b: Timestamp(a.nanos + b.nanos)),
     ("+", "duration", "duration"): (DURATION, lambda a, b: Duration(a.nanos + b.nanos)),
@@ -151,6 +160,7 @@ def _compare(name: str, left: Type, right: Type, a: Run, b: Run) -> tuple[Type, 
 
 def _dynamic(name: str, a: Any, b: Any) -> Any:
     if name == "+" and a.__class__ is list and b.__class__ is list:
+        budget.spend(len(a) + len(b))
         return a + b
     found = _MATHS.get((name, _KINDS.get(a.__class__, ""), _KINDS.get(b.__class__, "")))
     if found is None:
@@ -166,8 +176,10 @@ def _inside(left: Type, right: Type, a: Run, b: Run) -> tuple[Type, Run] | None:
         same, convert = equality(left, element), element.convert
 
         def contains(env: Env) -> bool:
-            wanted = a(env)
-            return any(same(wanted, item if convert is None else convert(item)) for item in b(env))
+            wanted, items = a(env), b(env)
+            return any(
+                same(wanted, item if convert is None else convert(item)) for item in paid(items)
+            )
 
         return BOOL, contains
     if right.kind == "map" and agree(left, right.key or DYN):
@@ -178,7 +190,7 @@ def _inside(left: Type, right: Type, a: Run, b: Run) -> tuple[Type, Run] | None:
             wanted, values = a(env), b(env)
             if values.__class__ not in (list, dict):
                 raise CelError("no such overload: in")
-            return any(equal(wanted, value) for value in values)
+            return any(equal(wanted, value) for value in paid(values))
 
         return BOOL, search
     return None
@@ -192,11 +204,19 @@ def _concatenate(left: Type, right: Type, a: Run, b: Run) -> tuple[Type, Run] | 
 
     def add(env: Env) -> list[Any]:
         first, second = cook_a(a(env)), cook_b(b(env))
+        budget.spend(len(first) + len(second))
         if not union:
             return [*first, *second]
-        return [*first, *(item for item in second if not any(equal(item, x) for x in first))]
+        return [*first, *(item for item in second if not any(equal(item, x) for x in paid(first)))]
 
     return list_of(left.element or DYN), add
+
+
+def paid(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the items, each at the price of a comparison."""
+    for item in items:
+        budget.spend(COMPARISON)
+        yield item
 
 
 def _as_is(value: Any) -> Any:
@@ -212,8 +232,8 @@ def cooker(given: Type) -> Callable[[Any], Any] | None:
     if cook is None:
         return None
     if given.kind == "list":
-        return lambda value: [cook(item) for item in value]
-    return lambda value: {key: cook(item) for key, item in value.items()}
+        return lambda value: [cook(item) for item in paid(value)]
+    return lambda value: {key: cook(value[key]) for key in paid(value)}
 
 
 def finished(compiled: Compiled) -> Run:
@@ -249,6 +269,7 @@ def _same_objects(given: Type) -> Function:
             return a is b
         if len(a) != len(b):
             return False
+        budget.spend(COMPARISON * len(a))
         for name, value in a.items():
             if name not in b:
                 return False
@@ -268,7 +289,7 @@ def _same_objects(given: Type) -> Function:
 def _same_maps(left: Type, right: Type) -> Function:
     same = _leaves(left.element or DYN, right.element or DYN)
     return lambda a, b: (
-        len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
+        len(a) == len(b) and all(key in b and same(a[key], b[key]) for key in paid(a))
     )
 
 
@@ -281,13 +302,14 @@ def _same_lists(left: Type, right: Type) -> Function:
         def same_keyed(a: Any, b: Any) -> bool:
             if len(a) != len(b):
                 return False
+            budget.spend(COMPARISON * len(b))
             theirs = ratchet.keyed(node, b)
             return all(
                 (match := theirs.get(ratchet.key_of(node, item))) is not None and same(item, match)
-                for item in a
+                for item in paid(a)
             )
 
         return same_keyed
     if kind == "set":
-        return lambda a, b: len(a) == len(b) and all(any(same(x, y) for y in b) for x in a)
-    return lambda a, b: len(a) == len(b) and all(map(same, a, b))
+        return lambda a, b: len(a) == len(b) and all(any(same(x, y) for y in paid(b)) for x in a)
+    return lambda a, b: len(a) == len(b) and all(map(same, paid(a), b))

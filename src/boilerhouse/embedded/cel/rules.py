@@ -10,7 +10,8 @@ update does not touch is forgiven, as in ratchet.py.
 The language is ours (cel_syntax, cel_types, cel_compile and their neighbours; ADR 0008) because a
 rule must mean here what it means on a real server: typed by the schema, lengths in characters,
 lists of type set compared as sets. A function that is missing is refused by name at install. A real
-server also estimates what a rule may cost and refuses dear ones; here loops are bounded instead.
+server also estimates what a rule may cost and refuses dear ones at install; here, as there, what it
+does cost is counted and bounded when it runs (budget.py).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from boilerhouse.embedded.cel.budget import PART, TURN, TooExpensive, refill, spend
 from boilerhouse.embedded.cel.compile import compile_expression, names
-from boilerhouse.embedded.cel.macros import BUDGET, LEFT
 from boilerhouse.embedded.cel.paths import field_path
+from boilerhouse.embedded.cel.syntax import parse, parts
 from boilerhouse.embedded.cel.types import BOOL, STRING, Run, Type, agree, optional_of, type_of
 from boilerhouse.embedded.cel.values import NONE, CelError, Optional
 from boilerhouse.embedded.schemas import ratchet
@@ -63,6 +65,15 @@ class _Rule(NamedTuple):
     message_run: Run | None
     reason: str
     field: str  # relative to the level
+    price: int
+
+
+class _Stopped(Exception):
+    """The budget of an object's rules is used up; `cause` says at which of them."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
 
 
 class _Level(NamedTuple):
@@ -131,7 +142,11 @@ class Rules:
         causes: list[Cause] = []
         if self._root is not None:
             whole = None if old is None else _Correlation(self._root.node, body, old)
-            _check(self._root, "", body, old, whole, None, causes)
+            refill()
+            try:
+                _check(self._root, "", body, old, whole, None, causes)
+            except _Stopped as stopped:
+                causes.append(stopped.cause)
         return causes
 
 
@@ -236,7 +251,8 @@ def _compile_rule(
         causes.append(invalid_value(f"{where}.optionalOldSelf", optional_old, message_))
     if run is None or len(causes) > before:
         return None
-    return _Rule(text, run, transition, optional_old, message, message_run, reason, field)
+    price = TURN + PART * parts(parse(text))
+    return _Rule(text, run, transition, optional_old, message, message_run, reason, field, price)
 
 
 def _expression(
@@ -325,14 +341,21 @@ def _tied(
 def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause | None:
     if rule.transition and old is None and not rule.optional_old:
         return None
-    env: dict[str, Any] = {"self": new, LEFT: [BUDGET]}
+    env: dict[str, Any] = {"self": new}
     if rule.optional_old:
         env["oldSelf"] = NONE if old is None else Optional(True, old)
     else:
         env["oldSelf"] = old
     try:
+        spend(rule.price)
         if rule.run(env) is True:
             return None
+    except TooExpensive:
+        message = (
+            "validation failed due to running out of cost budget, no further validation rules "
+            f"will be run: too expensive is the rule: {rule.message or rule.text}"
+        )
+        raise _Stopped(invalid_value(path or NO_FIELD, level.shown, message)) from None
     except CelError as error:
         shown = rule.message or rule.text
         message = f"{error} evaluating rule: {shown}"
@@ -345,10 +368,9 @@ def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause 
 
 def _message(rule: _Rule, env: dict[str, Any]) -> str:
     if rule.message_run is not None:
-        env[LEFT] = [BUDGET]
         try:
             said = rule.message_run(env).strip()
-        except CelError:
+        except (CelError, TooExpensive):
             said = ""  # a message that cannot be made must not hide what it is about
         if said and len(said.encode()) <= _MAX_MESSAGE and "\n" not in said:
             return str(said)

@@ -87,6 +87,19 @@ class MapOf(NamedTuple):
 Expr = Literal | Ident | Select | Index | Call | ListOf | MapOf
 
 
+def parts(tree: Expr) -> int:
+    """Count what an expression is made of: about how long it takes, loops aside."""
+    count = 0
+    pending: list[Any] = [tree]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            count += hasattr(part, "_fields")
+            if not isinstance(part, Literal):
+                pending.extend(part)
+    return count
+
+
 class _Token(NamedTuple):
     kind: str
     text: str

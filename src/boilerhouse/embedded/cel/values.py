@@ -6,11 +6,14 @@ durations in whole nanoseconds, and equality that does not take true for 1.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 from typing import Any, Final
+
+from boilerhouse.embedded.cel.budget import compare, spend
 
 _INT64 = 2**63
 _NANO = 10**9
@@ -121,11 +124,14 @@ def equal(a: Any, b: Any) -> bool:
     """Compare finished values; numbers of different types compare by value, true is not 1."""
     if a.__class__ is b.__class__:
         if a.__class__ is list:
+            spend(len(a))
             return len(a) == len(b) and all(map(equal, a, b))
         if a.__class__ is dict:
+            spend(len(a))
             return a.keys() == b.keys() and all(equal(value, b[key]) for key, value in a.items())
         if a.__class__ is Optional:
             return a.present == b.present and equal(a.value, b.value)
+        compare(a)
         return bool(a == b)
     numbers = (int, float)
     return a.__class__ in numbers and b.__class__ in numbers and bool(a == b)
@@ -161,9 +167,12 @@ def _show_float(value: float) -> str:
 
 def ordered(name: str) -> Callable[[Any, Any], bool]:
     """Return the comparison an operator stands for."""
-    return {
-        "<": lambda a, b: bool(a < b),
-        "<=": lambda a, b: bool(a <= b),
-        ">": lambda a, b: bool(a > b),
-        ">=": lambda a, b: bool(a >= b),
-    }[name]
+    compared: Callable[[Any, Any], bool] = {
+        "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    }[name]  # fmt: skip
+
+    def in_order(a: Any, b: Any) -> bool:
+        compare(a)
+        return bool(compared(a, b))
+
+    return in_order

@@ -9,14 +9,13 @@ tree may be a graph, and may contain itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from boilerhouse.embedded.schemas import formats
-from boilerhouse.embedded.schemas.regex import BadPattern, compile_re2
+from boilerhouse.embedded.schemas.regex import BadPattern, Pattern, compile_re2
 
 _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -56,7 +55,7 @@ class Text(NamedTuple):
 
     least: int | None
     most: int | None
-    pattern: re.Pattern[str] | None
+    pattern: Pattern | None
     written: str
     format: str
     is_format: Callable[[str], bool] | None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from boilerhouse.embedded.schemas.node import Bound, Logic, Node, Number, Text
 from boilerhouse.embedded.schemas.ratchet import unchanged
+from boilerhouse.embedded.schemas.regex import MAX_EFFORT, Pattern
 from boilerhouse.embedded.schemas.shape import embedded_causes, list_causes
 from boilerhouse.kube.status import (
     Cause,
@@ -155,12 +156,21 @@ def _text(text: Text, value: str, path: Path, flaws: list[Flaw]) -> None:
     elif text.least is not None and len(value) < text.least:
         message = f"{_shown(path)}should be at least {text.least} chars long"
         flaws.append(Flaw(path, invalid_value("", value, message)))
-    elif text.pattern is not None and text.pattern.search(value) is None:
-        message = f"{_shown(path)}should match '{text.written}'"
-        flaws.append(Flaw(path, invalid_value("", value, message)))
+    elif text.pattern is not None:
+        _pattern(text.pattern, text.written, value, path, flaws)
     if text.is_format is not None and not text.is_format(value):
         message = f'{_shown(path)}must be of type {text.format}: "{value}"'
         flaws.append(Flaw(path, type_invalid("", value, message)))
+
+
+def _pattern(pattern: Pattern, written: str, value: str, path: Path, flaws: list[Flaw]) -> None:
+    if pattern.effort(value) > MAX_EFFORT:
+        # The value is left out: a megabyte of it would be the answer's.
+        message = f"{_shown(path)}is too long to be matched against '{written}'"
+        flaws.append(Flaw(path, invalid_value("", f"{value[:64]}…", message)))
+    elif not pattern.matches(value):
+        message = f"{_shown(path)}should match '{written}'"
+        flaws.append(Flaw(path, invalid_value("", value, message)))
 
 
 def _number(number: Number, value: float, path: Path, flaws: list[Flaw]) -> None:
