@@ -1,4 +1,4 @@
-"""A client of the real node, in a namespace of its own that goes when the test ends."""
+"""The real node for stories: a client in a namespace of its own, our image; and a small machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from cluster import image, node
+from cluster.places import Places
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
@@ -31,6 +33,14 @@ async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
     yield client
     await client.delete(NAMESPACES, name)
     await client.close()
+
+
+@pytest.fixture(scope="session")
+def product_image(node_kubeconfig: Path) -> str:
+    """The product's image, on the node."""
+    places = Places.user()
+    node.load_image(places, image.make(places, print))
+    return image.NAME
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from cluster import image, node
-from cluster.places import Places
 
 from boilerhouse.agent.message import Body
 from boilerhouse.core import claimtoken
@@ -35,14 +33,6 @@ KEY = bytes(32)
 ANNA = Identity("anna", "shop", "claim-anna-shop", "uid-1", ())
 SLEEP = "exec sleep 1000"
 RSS_LIMIT = 30 << 10  # KiB
-
-
-@pytest.fixture(scope="session")
-def product_image(node_kubeconfig: Path) -> str:
-    """The product's image, on the node."""
-    places = Places.user()
-    node.load_image(places, image.make(places, print))
-    return image.NAME
 
 
 EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)

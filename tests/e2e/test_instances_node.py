@@ -21,19 +21,16 @@ from typing import Any
 
 import httpx2
 import pytest
-from cluster import image, node
 from cluster.images import BUSYBOX
-from cluster.places import Places
 
 from boilerhouse.core import names
 from boilerhouse.helper.layout import VOLUME_CLAIM
+from tests.e2e.houses import Body, House, programs
 from tests.e2e.kubectl import Kubectl, binary
-from tests.e2e.test_rest import Body, House, program
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
 CRDS = Path(__file__).parent.parent.parent / "config" / "crd"
-KEY = "sesame"
 TALKS = {
     "cmd": "/bin/sh",
     "args": ["-c", "echo listening; n=0; while sleep 0.5; do n=$((n+1)); echo tick $n; done"],
@@ -92,9 +89,9 @@ def soon(what: str, holds: Callable[[], Any], seconds: float = 30) -> Any:
 
 
 @pytest.fixture(scope="module")
-def house(node_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    places = Places.user()
-    node.load_image(places, image.make(places, print))
+def house(
+    node_kubeconfig: Path, product_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Beside]:
     directory = tmp_path_factory.mktemp("beside")
     kubectl = Kubectl(binary(), node_kubeconfig, directory)
     namespace = f"instances-{os.getpid()}"
@@ -102,8 +99,11 @@ def house(node_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     kubectl("wait", "--for=condition=Established", "-f", str(CRDS), "--timeout=30s")
     kubectl("create", "namespace", namespace)
     try:
-        with _volume(kubectl, namespace, directory / "volume"), _programs(kubectl, namespace) as it:
-            yield it
+        with (
+            _volume(kubectl, namespace, directory / "volume"),
+            programs(node_kubeconfig, namespace) as (http, environ),
+        ):
+            yield Beside(http, "node", BUSYBOX, TALKS, environ, kubectl, namespace)
     finally:
         kubectl("delete", "namespace", namespace, "--wait=false")
 
@@ -131,20 +131,6 @@ def _volume(kubectl: Kubectl, namespace: str, directory: Path) -> Iterator[None]
         yield
     finally:
         kubectl("delete", "pv", name, "--wait=false")
-
-
-@contextmanager
-def _programs(kubectl: Kubectl, namespace: str) -> Iterator[Beside]:
-    env = {"KUBECONFIG": str(kubectl.kubeconfig), "BOILERHOUSE_API_KEY": KEY}
-    where = ("--namespace", namespace, "--image", image.NAME)
-    with (
-        program("operator", *where, "--probes-port", "0", said="operator.running", env=env),
-        program("api", *where, "--port", "0", said="api.serving", env=env) as serving,
-        httpx2.Client(
-            base_url=serving["api"], timeout=90, headers={"authorization": f"Bearer {KEY}"}
-        ) as http,
-    ):
-        yield Beside(http, "node", BUSYBOX, TALKS, env, kubectl, namespace)
 
 
 @pytest.fixture(scope="module")

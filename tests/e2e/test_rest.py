@@ -10,20 +10,13 @@ import contextlib
 import itertools
 import json
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
-from cluster import image, node
 from cluster.images import BUSYBOX
-from cluster.places import Places
 
 from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
@@ -33,10 +26,10 @@ from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.status import AlreadyExists
 from boilerhouse.kube.transport import Http
+from tests.e2e.houses import House, program, programs
 from tests.waiting import until, until_found
 from tests.worlds import absent
 
-Body = dict[str, Any]
 _NUMBERS = itertools.count(1)
 
 # Answers with the name of its tenant, once it knows it.
@@ -50,85 +43,6 @@ _SERVER = (
 )
 PYTHON = {"cmd": "/usr/bin/python3", "args": ["-c", _SERVER]}
 HTTPD = {"cmd": "/bin/sh", "args": ["-c", "echo listening; exec httpd -f -p 8080"]}
-
-
-@dataclass
-class House:
-    """A running house, as its callers see it."""
-
-    http: httpx2.Client
-    kind: str
-    image: str
-    entrypoint: Body
-    environ: dict[str, str]
-
-    def spec(self, **changes: Any) -> Body:
-        spec: Body = {
-            "version": "1",
-            "image": {"ref": self.image},
-            "resources": {"vcpus": 0.2, "memoryMb": 64, "diskGb": 1},
-            "network": {"access": "none", "expose": [{"guest": 8080}]},
-            "entrypoint": self.entrypoint,
-            "filesystem": {"overlayDirs": ["/workspace"]},
-            "apiAccess": {"scopes": ["instances:read"]},
-        }
-        return spec | changes
-
-    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
-        return self.http.request(method, f"/api/v1{path}", json=body, **options)
-
-    def until_ready(self, path: str, **wanted: object) -> Body:
-        """Wait for a status by asking again, as a script would."""
-        for _ in range(600):
-            body: Body = self.ask("GET", path).json()
-            if all(body.get("status", {}).get(key) == value for key, value in wanted.items()):
-                return body
-            subprocess.run(["sleep", "0.1"], check=True)
-        pytest.fail(f"{path} never became {wanted}: {body}")
-
-    def run(self, instance: str, *command: str) -> Body:
-        answer = self.ask("POST", f"/instances/{instance}/exec", {"command": command})
-        assert answer.status_code == 200, answer.text
-        body: Body = answer.json()
-        return body
-
-    def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "boilerhouse.main", *arguments]
-        env = os.environ | self.environ
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, env=env, check=False, timeout=60
-        )
-
-
-@contextmanager
-def program(*arguments: str, said: str, env: dict[str, str]) -> Iterator[Body]:
-    """Run the program until its log says that it serves; yields that line."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "boilerhouse.main", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | env,
-    )
-    assert process.stderr is not None
-    heard = []
-    try:
-        for line in process.stderr:
-            heard.append(line)
-            if f'"event":"{said}"' in line:
-                break
-        else:
-            pytest.fail(f"it ended with {process.wait()}: {''.join(heard)}")
-        # Its log goes on: nobody reading it would stop it at some point.
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
-        yield json.loads(line)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-        drain.wait(10)
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 @asynccontextmanager
@@ -145,8 +59,6 @@ async def on_this_machine(tmp_path: Path) -> AsyncIterator[House]:
 
 @asynccontextmanager
 async def beside_a_node(kubeconfig: Path) -> AsyncIterator[House]:
-    places = Places.user()
-    await asyncio.to_thread(lambda: node.load_image(places, image.make(places, print)))
     client = Client(Http(from_kubeconfig(kubeconfig)), f"rest-{os.getpid()}-{next(_NUMBERS)}")
     await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
     await until_found(client, SERVICE_ACCOUNTS, "default")
@@ -156,26 +68,11 @@ async def beside_a_node(kubeconfig: Path) -> AsyncIterator[House]:
         name = crd["metadata"]["name"]
         await until(client, CRDS, name, lambda found: found is not None and found.established)
     try:
-        with _programs(client.namespace, kubeconfig) as house:
-            yield house
+        with programs(kubeconfig, client.namespace) as (http, environ):
+            yield House(http, "node", BUSYBOX, HTTPD, environ)
     finally:
         await client.delete(NAMESPACES, client.namespace)
         await client.close()
-
-
-@contextmanager
-def _programs(namespace: str, kubeconfig: Path) -> Iterator[House]:
-    env = {"KUBECONFIG": str(kubeconfig), "BOILERHOUSE_API_KEY": "sesame"}
-    where = ("--namespace", namespace, "--image", image.NAME)
-    with (
-        program("operator", *where, "--probes-port", "0", said="operator.running", env=env),
-        program("api", *where, "--port", "0", said="api.serving", env=env) as serving,
-        httpx2.Client(
-            base_url=serving["api"], timeout=60, headers={"authorization": "Bearer sesame"}
-        ) as http,
-    ):
-        environ = env | {"BOILERHOUSE_URL": serving["api"]}
-        yield House(http, "node", BUSYBOX, HTTPD, environ)
 
 
 EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
@@ -188,6 +85,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with on_this_machine(tmp_path) as opened:
             yield opened
         return
+    request.getfixturevalue("product_image")
     async with beside_a_node(request.getfixturevalue("node_kubeconfig")) as opened:
         yield opened
 
