@@ -2,8 +2,15 @@
 
 socket ─► uvicorn's protocols, bounded ─► an ASGI application
 
-uvicorn parses; what it leaves open is bounded here: how long a connection may be silent before
-its request is whole, how large a header may be, how long a peer without a pulse counts as alive.
+uvicorn parses; what it leaves open is bounded here: how long a header may take and how large it
+may be, how long a body may be silent, how long a peer without a pulse counts as alive.
+
+    connected ─► first byte … header whole    HEADER_SECONDS each
+    header whole ─► body whole                BODY_SECONDS from one piece to the next
+    answered before the body is whole         BODY_SECONDS for all the rest
+    idle between requests                     KEEP_ALIVE_SECONDS
+    TLS handshake                             60 s, the event loop's own bound
+
 Stopping: no new connections, streams end, requests in flight finish, stragglers are cut off.
 """
 
@@ -23,6 +30,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_BYTES = 64 * 1024
 HEADER_SECONDS = 20.0
+BODY_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
 
@@ -46,19 +54,33 @@ class BoundedHttp(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _receiving = False
+    _unanswered = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # uvicorn narrows the parameter the same way: this is never a datagram transport
         super().connection_made(transport)
-        self._wait_for_headers()
+        self._wait(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_came()
+        self._came()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # Empty lines before a request: uvicorn has ended its own wait, and nothing has begun.
+        if not self._receiving and not self._unanswered and self._deadline is None:
+            self._wait(HEADER_SECONDS)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._unanswered += 1  # and never will be: another protocol has taken over
+        self._came()
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         self._header_bytes = 0
-        self._wait_for_headers()
+        self._receiving = True
+        self._wait(HEADER_SECONDS)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -70,8 +92,25 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._headers_came()
+        self._unanswered += 1
+        self._wait(BODY_SECONDS)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.cycle.response_complete:
+            self._wait(BODY_SECONDS)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._receiving = False
+        self._came()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._unanswered -= 1
+        super().on_response_complete()
+        if self._receiving:
+            self._wait(BODY_SECONDS)
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
@@ -79,18 +118,20 @@ class BoundedHttp(HttpToolsProtocol):
             # The parser turns this into its own error, and uvicorn that into a 400.
             raise ValueError("the request's header is too large")
 
-    def _wait_for_headers(self) -> None:
-        self._headers_came()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+    def _wait(self, seconds: float) -> None:
+        self._came()
+        self._deadline = self.loop.call_later(seconds, self._give_up)
 
-    def _headers_came(self) -> None:
+    def _came(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def _give_up(self) -> None:
         self._deadline = None
-        if not self.transport.is_closing():
+        if self.flow.read_paused:
+            self._wait(BODY_SECONDS)  # it is we who do not read
+        elif not self.transport.is_closing():
             self.transport.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -16,7 +17,7 @@ import pytest
 
 from boilerhouse import listening
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.http import pki, serving
+from boilerhouse.embedded.http import asgi, pki, serving
 from boilerhouse.embedded.http.asgi import GZIP_FROM, MAX_BODY
 from boilerhouse.embedded.node import Session
 from boilerhouse.kube.status import NotFound
@@ -260,6 +261,92 @@ async def test_a_connection_that_never_asks_is_closed(
         writer.write(start)
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
+
+
+HALF = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf"
+
+
+async def test_a_body_that_stops_is_not_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence within a body has an end; one that comes in pieces may take longer than that."""
+    monkeypatch.setattr(listening, "BODY_SECONDS", 0.3)
+    reader, writer = await asyncio.open_unix_connection(str(world.path))
+    writer.write(HALF)
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+    reader, writer = await asyncio.open_unix_connection(str(world.path))
+    writer.write(HALF)
+    for letter in (b"-", b"s", b"e", b"n", b"t"):
+        await asyncio.sleep(0.1)
+        writer.write(letter)
+    assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_a_body_that_drips_is_answered_and_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However steadily it comes, a request has to be whole some time."""
+    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.2)
+    reader, writer = await asyncio.open_unix_connection(str(world.path))
+    writer.write(HALF)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 504")
+    assert b'"reason":"Timeout"' in answer
+    writer.close()
+
+
+async def test_the_rest_of_a_refused_body_is_not_read_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is answered a drip does not keep the connection."""
+    monkeypatch.setattr(listening, "BODY_SECONDS", 0.3)
+    reader, writer = await asyncio.open_unix_connection(str(world.path))
+    writer.write(HALF.replace(b"length: 9", b"length: %d" % (MAX_BODY + 1)))
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+
+    async def drip() -> None:
+        while True:
+            writer.write(b"x")
+            await asyncio.sleep(0.1)
+
+    dripping = asyncio.create_task(drip())
+    with contextlib.suppress(ConnectionError):  # the drip met a closed door
+        await asyncio.wait_for(reader.read(), 5)
+    dripping.cancel()
+    writer.close()
+
+
+async def test_empty_lines_do_not_keep_a_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a request, line ends that begin no other are as good as silence."""
+    monkeypatch.setattr(listening, "HEADER_SECONDS", 0.2)
+    reader, writer = await asyncio.open_unix_connection(str(world.path))
+    writer.write(HALF + b"-sent\r\n")
+    await reader.readuntil(b"half-sent")
+    for _ in range(3):
+        writer.write(b"\r\n")
+        await asyncio.sleep(0.05)
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+
+
+async def test_a_session_outlives_every_deadline(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has become a WebSocket is not a request that is late."""
+    import websockets
+
+    for name in ("HEADER_SECONDS", "BODY_SECONDS"):
+        monkeypatch.setattr(listening, name, 0.1)
+    subprotocols = [websockets.Subprotocol("v5.channel.k8s.io")]
+    path = str(world.path)
+    async with websockets.unix_connect(path, "ws://local/exec", subprotocols=subprotocols) as peer:
+        await asyncio.sleep(0.4)
+        await peer.send(b"abc")
+        assert await peer.recv() == b"cba"
 
 
 def test_the_kept_port_is_taken_first_and_the_next_free_one_if_it_is_busy() -> None:

@@ -202,6 +202,10 @@ class _Disconnected(Exception):
     """The client went before its request was whole."""
 
 
+class _Late(Timeout):
+    """The client is too slow with its request: what is still to come of it is not read."""
+
+
 def failure(error: ApiError) -> Reply:
     """Render an error as its Status."""
     headers = {"content-type": JSON, "cache-control": "no-cache, private"}
@@ -209,6 +213,8 @@ def failure(error: ApiError) -> Reply:
         headers["retry-after"] = str(error.retry_after)
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
+    if isinstance(error, _Late):
+        headers["connection"] = "close"
     return Reply(error.status_code, msgspec.json.encode(error.to_status()), headers)
 
 
@@ -248,7 +254,7 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
                 if not message.get("more_body", False):
                     return b"".join(pieces)
     except TimeoutError:
-        raise Timeout(f"the request's body did not arrive within {BODY_SECONDS} s") from None
+        raise _Late(f"the request's body did not arrive within {BODY_SECONDS} s") from None
 
 
 def _too_large() -> TooLarge:
