@@ -21,7 +21,7 @@ from boilerhouse.kube.resources import (
     SECRETS,
 )
 from boilerhouse.kube.status import BadRequest, NotFound
-from boilerhouse.kube.wire import Request
+from boilerhouse.kube.wire import STRATEGIC_PATCH, Request
 from tests.e2e.scene import Scene, opened
 from tests.e2e.tenants import Body, eventually, pod, sh
 
@@ -315,6 +315,17 @@ async def test_the_node_tells_what_it_is(scene: Scene) -> None:
     assert lease.spec.holder_identity == "boilerhouse"
 
 
+async def test_an_image_is_changed(scene: Scene) -> None:
+    """The container goes on with the new one, as soon as it may be had."""
+    await scene.create(pod("typo", sh("exec sleep 1000") | {"image": "hots"}))
+    await scene.until("typo", lambda one: "ImagePullBackOff" in reasons(one))
+    patch = {"spec": {"containers": [{"name": "main", "image": "host"}]}}
+    await scene.client.raw(
+        "PATCH", PODS.path("boilerhouse", "typo"), patch, content_type=STRATEGIC_PATCH
+    )
+    await scene.ready("typo")
+
+
 async def test_many_at_once(scene: Scene) -> None:
     """All of them get ready and all of them go, again and again; nothing stays open."""
 
@@ -340,12 +351,14 @@ async def test_many_at_once(scene: Scene) -> None:
 
 
 async def test_stopped_and_started_again(scene: Scene, tmp_path: Path) -> None:
-    """Processes end with us; the Pods run again with their files; what went meanwhile is swept."""
+    """Processes end with us; Pods run again with their files, or stay done; the rest is swept."""
     data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     volumes = [{"name": "data", "emptyDir": {}}]
     await scene.create(pod("stays", sh("exec sleep 1000", **data), volumes=volumes))
     first = await scene.ready("stays")
     await scene.sh("stays", "echo precious > /data/file")
+    await scene.create(pod("job", sh("echo said"), restartPolicy="Never"))
+    await scene.until("job", lambda one: one.status.phase == "Succeeded")
     stray = scene.world.directory / "pods" / "11111111-1111-1111-1111-111111111111"
     (stray / "volumes").mkdir(parents=True)
     await scene.world.close()
@@ -361,5 +374,12 @@ async def test_stopped_and_started_again(scene: Scene, tmp_path: Path) -> None:
         assert last.message == "Boilerhouse was restarted"
         assert await again.sh("stays", "cat /data/file") == "precious"
         assert not stray.exists()
+        job = await again.client.get(PODS, "job")
+        assert job.status.phase == "Succeeded"
+        assert job.status.container_statuses[0].state.terminated is not None
+        assert await again.client.pods.log("job") == b"said\n"
+        await again.client.delete(PODS, "job")
+        await again.gone("job")
+        await again.swept(job.metadata.uid)
     finally:
         await again.world.close()

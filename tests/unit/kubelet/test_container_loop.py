@@ -204,6 +204,26 @@ async def test_stop_while_it_backs_off(tmp_path: Path) -> None:
     assert CLOCK.monotonic() < 6
 
 
+async def test_another_image_begins_another_life(tmp_path: Path) -> None:
+    """Whatever the policy and without a pause: a life of the old one ends, a wait is over."""
+    play = Play(tmp_path, (1000, 0))
+    loop = play.loop("Never", image="old")
+    async with running(loop):
+        await asyncio.sleep(5)
+        loop.replace({"name": "main", "image": "new"})
+        await asyncio.sleep(1)
+        assert play.starts == [0, 5]
+        assert (loop.facts.image, loop.facts.restart_count) == ("new", 1)
+    waiting = Play(tmp_path, (1000, 0))
+    waiting.refusals = [Refused("ErrImagePull", "not here")]
+    loop = waiting.loop(image="typo")
+    async with running(loop):
+        await asyncio.sleep(3)
+        loop.replace({"name": "main", "image": "right"})
+        await asyncio.sleep(1)
+        assert len(waiting.starts) == 1
+
+
 async def test_a_failed_startup_probe_ends_a_life(tmp_path: Path) -> None:
     """After the threshold it is asked to end, then killed, and its restart policy applies."""
     play = Play(tmp_path, (1000, 0), deaf=True)

@@ -72,6 +72,8 @@ class ContainerLoop:
         self._backoff = Backoff()
         self._patience = Backoff()
         self._stopping = asyncio.Event()
+        self._replaced = False
+        self._wake = asyncio.Event()  # out of a pause
         facts.restart_count = attempt
 
     async def run(self) -> None:
@@ -93,17 +95,36 @@ class ContainerLoop:
     def stop(self) -> None:
         """End it in good order, and do not start it again."""
         self._stopping.set()
+        self._wake.set()
         if self.launched is not None:
             self.launched.process.signal(self.launched.stop_signal)
 
     def kill(self) -> None:
         """End it at once, and do not start it again."""
         self._stopping.set()
+        self._wake.set()
         if self.launched is not None:
             self.launched.process.signal(signal.SIGKILL)
 
+    def replace(self, container: Body) -> None:
+        """Go on with another image: end the life of the old one, begin the new one at once."""
+        self.container = container
+        self.facts.image = container.get("image", "")
+        self._replaced = True
+        self._wake.set()
+        launched = self.launched
+        if launched is not None:
+            words = f"Container {self.facts.name} definition changed, will be restarted"
+            self._said("Normal", "Killing", words)
+            launched.process.signal(launched.stop_signal)
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._grace, launched.process.signal, signal.SIGKILL)
+
     async def _launch(self) -> Launched | None:
         """Start it, or wait a while and return None."""
+        self._replaced = False
+        if not self._stopping.is_set():
+            self._wake.clear()
         try:
             launched: Launched = await self._start(self.container, self._attempt)
         except Refused as refused:
@@ -126,7 +147,7 @@ class ContainerLoop:
         if refused.reason in _IMAGE_FAILURES:
             # First why, then that it is waited for, as a real kubelet shows it in turns.
             await self._pause(min(1.0, delay))
-            if refused.reason == "ErrImagePull" and not self._stopping.is_set():
+            if refused.reason == "ErrImagePull" and not self._wake.is_set():
                 image = self.container.get("image", "")
                 words = f'Back-off pulling image "{image}": ErrImagePull: {refused}'
                 self._wait_state("ImagePullBackOff", words)
@@ -218,14 +239,18 @@ class ContainerLoop:
         self._changed(urgent=True)
 
     def _again(self, exited: Exit) -> bool:
-        return self._restart == "Always" or (self._restart == "OnFailure" and exited.code != 0)
+        return (
+            self._replaced
+            or self._restart == "Always"
+            or (self._restart == "OnFailure" and exited.code != 0)
+        )
 
     async def _back_off(self, launched: Launched) -> None:
         facts = self.facts
         assert isinstance(facts.state, Terminated), "it has just ended"
         facts.last = facts.state
         ran = (facts.state.finished_at - launched.process.started_at).total_seconds()
-        delay = self._backoff.after(ran)
+        delay = 0.0 if self._replaced else self._backoff.after(ran)
         if delay:
             words = f"back-off {delay:g}s restarting failed container={facts.name}"
             self._wait_state("CrashLoopBackOff", words)
@@ -235,7 +260,7 @@ class ContainerLoop:
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+                await self._wake.wait()
 
 
 def _reason(exited: Exit) -> str:

@@ -140,9 +140,8 @@ class Kubelet:
         self._nodes.subscribe(self._see_node)
         self._look_at_node(self._nodes.get("", NODE))
         self._pods.subscribe(self._see)
-        # Those that have a node first: they had their room before anybody who has none.
-        pods = sorted(self._pods.cache.values(), key=lambda pod: not pod.spec.get("nodeName"))
-        for pod in pods:
+        # Who ran before, then who was sent here, then who has no node: as they got their room.
+        for pod in sorted(self._pods.cache.values(), key=_standing):
             self._take(pod)
         resources.push_async_callback(self._leave)
         evictions = Evictions(self._workers.values, self._house.memory, disk_seconds)
@@ -251,6 +250,12 @@ class Kubelet:
         self._freed(uid)
         if not task.cancelled() and task.exception() is not None:
             log.error("kubelet.worker_failed", task=task.get_name(), exc_info=task.exception())
+
+
+def _standing(pod: Dynamic) -> int:
+    if pod.status.get("startTime"):
+        return 0
+    return 1 if pod.spec.get("nodeName") else 2
 
 
 def _begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -24,6 +24,7 @@ from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.claims import Claims
 from boilerhouse.embedded.kubelet.container import Network, Sandbox, SandboxError, Sandboxes
 from boilerhouse.embedded.kubelet.containerloop import ContainerLoop
+from boilerhouse.embedded.kubelet.ending import Ending
 from boilerhouse.embedded.kubelet.environment import PodView
 from boilerhouse.embedded.kubelet.firstfacts import first_facts
 from boilerhouse.embedded.kubelet.launch import (
@@ -49,7 +50,6 @@ Body = Mapping[str, Any]
 TERMINAL = ("Succeeded", "Failed")
 
 log = structlog.get_logger(__name__)
-_SIDECAR_SECONDS = 2.0  # for a sidecar whose Pod's time is up, unless the Pod is forced to go
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,8 @@ class PodWorker:
         self._launcher: Launcher | None = None
         self._ports = Ports(house.client)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
-        self._ending = asyncio.Event()
+        self._ending = Ending()
         self._evicted = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._deadline = float("inf")
-        self._forced = False
         self._gone = False
         self._leaving = False
 
@@ -107,20 +104,23 @@ class PodWorker:
     def update(self, pod: Dynamic) -> None:
         """Take what the API says now."""
         self.pod = pod
+        for group in ("initContainers", "containers"):
+            for container, facts in self._containers(group):
+                self._renew(container, facts)
         if pod.metadata.deletion_timestamp is not None:
-            self._end(float(pod.metadata.deletion_grace_period_seconds or 0))
+            self._ending.ask(float(pod.metadata.deletion_grace_period_seconds or 0))
 
     def gone(self) -> None:
         """The Pod is not in the API any more: end it at once."""
-        self._gone = self._forced = True
+        self._gone = True
         self._reporter.silence()
-        self._end(0.0)
+        self._ending.ask(0.0)
 
     def leave(self, grace: float) -> None:
         """End its processes and leave the rest: we go, the Pod stays."""
         self._leaving = True
         self._reporter.silence()
-        self._end(grace)
+        self._ending.ask(grace)
 
     def way_to(self, port: int) -> Callable[[int], Awaitable[socket.socket]] | None:
         """Return how to connect to one of its ports, which may be a built-in container's."""
@@ -135,30 +135,24 @@ class PodWorker:
 
     def evict(self, why: str) -> None:
         """End its processes and let it be Failed: it used more than it may."""
-        if not self._ending.is_set():
+        if not self._ending.asked.is_set():
             self.facts.failed = ("Evicted", why)
             self._say("Warning", "Evicted", why)
             self._evicted.set()
 
-    def _end(self, grace: float) -> None:
-        deadline = asyncio.get_running_loop().time() + grace
-        self._forced = self._forced or grace == 0
-        if deadline < self._deadline:
-            self._deadline = deadline
-            self._hurry.set()
-        self._ending.set()
-
     async def run(self) -> None:
         """Live and die; returns once nothing is left of the Pod, or we leave."""
+        if self.finished:
+            self._reporter.silence()  # its last word was said in an earlier life of ours
         reporting = asyncio.create_task(self._reporter.run(), name="reporter")
         try:
             await self._live_and_end()
+            if not self._ending.asked.is_set():  # it came to its end by itself
+                self._reporter.changed(urgent=True)
+                await self._ending.asked.wait()
             if self._leaving:
                 await self._volumes.leave(self.pod.spec)
                 return
-            if not self._gone:
-                self._reporter.changed(urgent=True)
-                await self._ending.wait()
             if not self._gone:
                 await self._delete()
         finally:
@@ -167,12 +161,10 @@ class PodWorker:
         await self._clean()
 
     async def _live_and_end(self) -> None:
-        if self.finished or self._ending.is_set():
-            return
-        if self.facts.failed is not None:
+        if self.finished or self._ending.asked.is_set() or self.facts.failed is not None:
             return
         life = asyncio.create_task(self._live(), name=f"pod {self.pod.metadata.name}")
-        ending = asyncio.create_task(self._ending.wait())
+        ending = asyncio.create_task(self._ending.asked.wait())
         evicted = asyncio.create_task(self._evicted.wait())
         try:
             await asyncio.wait({life, ending, evicted}, return_when=asyncio.FIRST_COMPLETED)
@@ -186,7 +178,7 @@ class PodWorker:
         finally:
             ending.cancel()
             evicted.cancel()
-        await self._stop_all()
+        await self._ending.stop(self._tasks, self._grace)
         await self._close()
 
     async def _live(self) -> None:
@@ -207,6 +199,13 @@ class PodWorker:
     def _containers(self, group: str) -> Iterable[tuple[Body, ContainerFacts]]:
         facts = {one.name: one for one in self.facts.containers}
         return [(one, facts[one["name"]]) for one in self.pod.spec.get(group, ())]
+
+    def _renew(self, container: Body, facts: ContainerFacts) -> None:
+        """Go on with the image that a container has now: the one thing that may change."""
+        for loop in self.loops:
+            changed = container.get("image") != loop.container.get("image")
+            if loop.facts is facts and changed and not facts.finished:
+                loop.replace(container)
 
     def _begin(
         self, container: Body, facts: ContainerFacts
@@ -309,40 +308,6 @@ class PodWorker:
 
     def _say(self, kind: Type, reason: str, message: str) -> None:
         self._house.events.tell(PODS, self.pod, reason, message, type=kind)
-
-    async def _stop_all(self) -> None:
-        if self._deadline == float("inf"):  # it came to its end by itself
-            self._deadline = asyncio.get_running_loop().time() + self._grace
-        await self._stop([loop for loop in self.loops if loop.facts.role != "sidecar"])
-        for loop in reversed(self.loops):
-            if loop.facts.role == "sidecar":
-                least = 0.0 if self._forced else _SIDECAR_SECONDS
-                await self._stop([loop], least)
-
-    async def _stop(self, loops: list[ContainerLoop], least: float = 0.0) -> None:
-        """End loops: asked, waited for until the deadline (`least` seconds at least), killed."""
-        time = asyncio.get_running_loop().time
-        earliest = time() + least
-        pending = {self._tasks[loop] for loop in loops if not self._tasks[loop].done()}
-        for loop in loops:
-            loop.stop()
-        while pending:
-            deadline = self._deadline if self._forced else max(self._deadline, earliest)
-            if time() >= deadline:
-                break
-            self._hurry.clear()
-            hurry = asyncio.create_task(self._hurry.wait())
-            _, left = await asyncio.wait(
-                {*pending, hurry},
-                timeout=deadline - time(),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            hurry.cancel()
-            pending = {task for task in pending if task in left}
-        for loop in loops:
-            loop.kill()
-        if pending:
-            await asyncio.wait(pending)
 
     async def _close(self) -> None:
         if self.sandbox is not None:

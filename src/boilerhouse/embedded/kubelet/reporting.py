@@ -50,29 +50,19 @@ class Reporter:
         self._written: Body | None = None
         self._dirty = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._settled = asyncio.Event()
-        self._settled.set()
         self._silent = False
 
     def silence(self) -> None:
         """Write nothing more: the Pod is gone, or we are leaving and it stays as it was."""
         self._silent = True
         self._dirty.clear()
-        self._settled.set()
 
     def changed(self, *, urgent: bool = False) -> None:
         if self._silent:
             return
-        self._settled.clear()
         self._dirty.set()
         if urgent:
             self._urgent.set()
-
-    async def settled(self) -> None:
-        """Wait until everything that has changed so far is written."""
-        if not self._settled.is_set():
-            self._urgent.set()
-        await self._settled.wait()
 
     async def run(self) -> None:
         """Write until the Pod is gone from the API."""
@@ -86,8 +76,6 @@ class Reporter:
             if not await self._write():
                 self.silence()
                 return
-            if not self._dirty.is_set():
-                self._settled.set()
 
     async def _write(self) -> bool:
         """Write what is true now, however often it takes; False if there is no such Pod."""

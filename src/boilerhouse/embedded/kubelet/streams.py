@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from boilerhouse.embedded.kubelet.attaching import Tap
 from boilerhouse.embedded.kubelet.choosing import chosen
 from boilerhouse.embedded.kubelet.container import ExecProcess, SandboxError
 from boilerhouse.embedded.kubelet.launch import Launched
@@ -165,32 +166,31 @@ def _attached(
 
     async def run(socket: Socket) -> None:
         assert launched.running is not None, "looked at before"
+        tap = launched.log.open()  # before the first input: nothing it answers may be missed
         hearing = asyncio.create_task(_hear(socket, launched.running if stdin else _Nobody()))
-        telling = asyncio.create_task(tell(socket))
+        telling = asyncio.create_task(_tell(socket, tap, tty=tty))
         try:
             done, _ = await asyncio.wait({hearing, telling}, return_when=asyncio.FIRST_COMPLETED)
-            if telling in done:
+            if telling in done and telling.exception() is None:  # the container has ended
                 exited = await launched.process.wait()
                 with contextlib.suppress(Unavailable):
                     await _send_status(socket, _ended(exited.code))
         finally:
+            launched.log.let_go(tap)
             if stdin and container.get("stdinOnce"):
                 launched.running.close_stdin()
             for task in (hearing, telling):
                 task.cancel()
             await asyncio.gather(hearing, telling, return_exceptions=True)
 
-    async def tell(socket: Socket) -> None:
-        tap = launched.log.open()
-        try:
-            while (piece := await tap.read()) is not None:
-                stream, data = piece
-                channel = Channel.STDOUT if tty or stream == "stdout" else Channel.STDERR
-                await socket.send(bytes([channel]) + data)
-        finally:
-            launched.log.let_go(tap)
-
     return run
+
+
+async def _tell(socket: Socket, tap: Tap, *, tty: bool) -> None:
+    while (piece := await tap.read()) is not None:
+        stream, data = piece
+        channel = Channel.STDOUT if tty or stream == "stdout" else Channel.STDERR
+        await socket.send(bytes([channel]) + data)
 
 
 class _Nobody:
