@@ -22,7 +22,7 @@ help:
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Boilerhouse needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	@$(PYTHON) -m venv .tools 2>/dev/null || { echo "python3 cannot make a virtual environment: install the package python3-venv" >&2; rm -rf .tools; exit 1; }
-	@.tools/bin/pip install --quiet --disable-pip-version-check 'uv>=0.13.7'
+	@.tools/bin/pip install --quiet --disable-pip-version-check 'uv==0.13.7'
 
 .venv/.synced: requirements.lock pyproject.toml | $(UV)
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
