@@ -137,28 +137,39 @@ async def on_node(kubeconfig: Path, image: str, volume: Path) -> AsyncIterator[S
     client = Client(Http(from_kubeconfig(kubeconfig)), f"agent-{os.getpid()}-{next(_NUMBERS)}")
     await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
     await until_found(client, SERVICE_ACCOUNTS, "default")
-    await asyncio.to_thread(_made_for_helper, volume)
-    name = f"{VOLUME_CLAIM}-{client.namespace}"
-    body = {
-        "metadata": {"name": name},
+    settings = HelperSettings(image=image, storage_class="")
+    try:
+        async with kept_volume(client, volume):
+            yield Stage(client, Proxied(client), image, BUSYBOX, settings)
+    finally:
+        await client.delete(NAMESPACES, client.namespace)
+        await client.close()
+
+
+@asynccontextmanager
+async def kept_volume(client: Client, directory: Path) -> AsyncIterator[None]:
+    """Have a volume for the helper of the client's namespace."""
+    body = await asyncio.to_thread(helper_volume, client.namespace, directory)
+    await client.create(VOLUMES, body)
+    try:
+        yield
+    finally:
+        await client.delete(VOLUMES, body["metadata"]["name"])
+
+
+def helper_volume(namespace: str, directory: Path) -> dict[str, Any]:
+    """Make a directory, and return it as a volume that only a namespace's helper can have."""
+    directory.mkdir()
+    os.chown(directory, 65532, 65532)  # kubelet does not give a hostPath away
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{VOLUME_CLAIM}-{namespace}"},
         "spec": {
             "capacity": {"storage": "10Gi"},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "",
-            "hostPath": {"path": str(volume)},
-            "claimRef": {"namespace": client.namespace, "name": VOLUME_CLAIM},
+            "hostPath": {"path": str(directory)},
+            "claimRef": {"namespace": namespace, "name": VOLUME_CLAIM},
         },
     }
-    await client.create(VOLUMES, body)
-    settings = HelperSettings(image=image, storage_class="")
-    try:
-        yield Stage(client, Proxied(client), image, BUSYBOX, settings)
-    finally:
-        await client.delete(NAMESPACES, client.namespace)
-        await client.delete(VOLUMES, name)
-        await client.close()
-
-
-def _made_for_helper(volume: Path) -> None:
-    volume.mkdir()
-    os.chown(volume, 65532, 65532)  # kubelet does not give a hostPath away

@@ -24,9 +24,9 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core import names
-from boilerhouse.helper.layout import VOLUME_CLAIM
 from tests.e2e.houses import Body, House, programs
 from tests.e2e.kubectl import Kubectl, binary
+from tests.e2e.stage import helper_volume
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
@@ -111,26 +111,12 @@ def house(
 @contextmanager
 def _volume(kubectl: Kubectl, namespace: str, directory: Path) -> Iterator[None]:
     """A volume for the helper: this node has nobody who would make one."""
-    directory.mkdir()
-    os.chown(directory, 65532, 65532)  # kubelet does not give a hostPath away
-    name = f"{VOLUME_CLAIM}-{namespace}"
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "10Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "hostPath": {"path": str(directory)},
-            "claimRef": {"namespace": namespace, "name": VOLUME_CLAIM},
-        },
-    }
+    volume = helper_volume(namespace, directory)
     kubectl("create", "-f", "-", stdin=volume)
     try:
         yield
     finally:
-        kubectl("delete", "pv", name, "--wait=false")
+        kubectl("delete", "pv", volume["metadata"]["name"], "--wait=false")
 
 
 @pytest.fixture(scope="module")

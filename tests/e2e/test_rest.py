@@ -27,6 +27,7 @@ from boilerhouse.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.status import AlreadyExists
 from boilerhouse.kube.transport import Http
 from tests.e2e.houses import House, program, programs
+from tests.e2e.stage import kept_volume
 from tests.waiting import until, until_found
 from tests.worlds import absent
 
@@ -58,7 +59,7 @@ async def on_this_machine(tmp_path: Path) -> AsyncIterator[House]:
 
 
 @asynccontextmanager
-async def beside_a_node(kubeconfig: Path) -> AsyncIterator[House]:
+async def beside_a_node(kubeconfig: Path, volume: Path) -> AsyncIterator[House]:
     client = Client(Http(from_kubeconfig(kubeconfig)), f"rest-{os.getpid()}-{next(_NUMBERS)}")
     await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
     await until_found(client, SERVICE_ACCOUNTS, "default")
@@ -68,8 +69,9 @@ async def beside_a_node(kubeconfig: Path) -> AsyncIterator[House]:
         name = crd["metadata"]["name"]
         await until(client, CRDS, name, lambda found: found is not None and found.established)
     try:
-        with programs(kubeconfig, client.namespace) as (http, environ):
-            yield House(http, "node", BUSYBOX, HTTPD, environ)
+        async with kept_volume(client, volume):
+            with programs(kubeconfig, client.namespace) as (http, environ):
+                yield House(http, "node", BUSYBOX, HTTPD, environ)
     finally:
         await client.delete(NAMESPACES, client.namespace)
         await client.close()
@@ -86,7 +88,8 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield opened
         return
     request.getfixturevalue("product_image")
-    async with beside_a_node(request.getfixturevalue("node_kubeconfig")) as opened:
+    kubeconfig = request.getfixturevalue("node_kubeconfig")
+    async with beside_a_node(kubeconfig, tmp_path / "volume") as opened:
         yield opened
 
 
