@@ -26,6 +26,8 @@ from boilerhouse.kube.wire import JSON, Reply, Request, Stream
 
 MAX_BODY = 3 * 1024 * 1024
 BODY_SECONDS = 60
+# A client that does not read holds about twice this, however large the pieces of its stream are.
+SEND_BYTES = 64 * 1024
 # As a real server: smaller answers cost more to compress than to send.
 GZIP_FROM = 128 * 1024
 
@@ -281,7 +283,10 @@ def _start(status: int, headers: Mapping[str, str]) -> Message:
 async def _pump(chunks: AsyncIterator[bytes], send: Send) -> None:
     try:
         async for chunk in chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            # A server takes what it is given, and only then says that its buffer is full.
+            for start in range(0, len(chunk), SEND_BYTES):
+                body = chunk[start : start + SEND_BYTES]
+                await send({"type": "http.response.body", "body": body, "more_body": True})
     finally:
         # A generator holds a subscription: left to the garbage collector it would go on growing.
         close = getattr(chunks, "aclose", None)

@@ -48,13 +48,14 @@ class Stored:
     as `raw` alone and decoded when someone asks: history would otherwise cost ten times as much.
     """
 
-    __slots__ = ("_body", "key", "raw", "revision")
+    __slots__ = ("_body", "_keep", "key", "raw", "revision")
 
     def __init__(self, key: Key, revision: int, body: dict[str, Any] | None, raw: bytes) -> None:
         self.key: Final = key
         self.revision: Final = revision
         self.raw: Final = raw
         self._body = body
+        self._keep = True
 
     @classmethod
     def stamp(cls, key: Key, revision: int, body: dict[str, Any]) -> Stored:
@@ -65,19 +66,23 @@ class Stored:
 
     @property
     def body(self) -> dict[str, Any]:
-        if self._body is None:
-            self._body = _decode(self.raw)
-        return self._body
+        body = self._body
+        if body is None:
+            body = _decode(self.raw)
+            if self._keep:
+                self._body = body
+        return body
 
     def forget(self) -> None:
-        """Keep only the bytes."""
+        """Keep only the bytes from now on, also when someone asks for more."""
         self._body = None
+        self._keep = False
 
     def __repr__(self) -> str:
         return f"Stored({'/'.join(self.key)}@{self.revision})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Change:
     """One committed write. `previous` is the version it replaced: None only when ADDED."""
 
@@ -86,7 +91,13 @@ class Change:
     key: Key
     object: Stored
     previous: Stored | None
-    _lines: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    _lines: dict[str, bytes] | None = field(default_factory=dict, repr=False)
+
+    @property
+    def past(self) -> list[Stored]:
+        """The versions that are kept for the sake of this change alone."""
+        past = [] if self.previous is None else [self.previous]
+        return [*past, self.object] if self.type == "DELETED" else past
 
     def object_as(self, type: EventType) -> Stored:  # noqa: A002 - the wire's name
         """Return what a watcher is shown to whom this change is `type`.
@@ -101,17 +112,16 @@ class Change:
     def event_line(self, type: EventType | None = None) -> bytes:  # noqa: A002 - as above
         """Return the watch line for this change, encoded once however many watchers ask."""
         shown = type or self.type
-        line = self._lines.get(shown)
+        line = None if self._lines is None else self._lines.get(shown)
         if line is None:
             raw = self.object_as(shown).raw
             line = b'{"type":"%b","object":%b}\n' % (shown.encode(), raw)
-            self._lines[shown] = line
+            if self._lines is not None:
+                self._lines[shown] = line
         return line
 
     def forget(self) -> None:
-        """Keep only the bytes of versions that nobody reads any more, and no lines."""
-        self._lines.clear()
-        if self.previous is not None:
-            self.previous.forget()
-        if self.type == "DELETED":
-            self.object.forget()
+        """Keep only the bytes of versions that nobody reads any more, and no lines, from now on."""
+        self._lines = None
+        for version in self.past:
+            version.forget()

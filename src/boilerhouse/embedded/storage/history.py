@@ -5,6 +5,9 @@ commit ──► History.publish ──► one log per (resource, namespace) ─
 A subscription owns no queue: it is a position in a log that all its peers share, so an event costs
 one append however many watch, plus one wake-up for each that sleeps. A watcher of a quiet resource
 never looks at a busy one. Who falls behind so far that the history has moved on gets `Overrun`.
+
+The history is bounded by count and by bytes. What counts is what nothing else would keep: versions
+that were replaced or deleted. Objects that live cost what they cost.
 """
 
 from __future__ import annotations
@@ -12,14 +15,20 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence
+from typing import Any, NamedTuple
 
 from boilerhouse.embedded.storage.change import Change, Key
 
+# What is kept by default: the last changes, as many and as much of them as this.
+MAX_CHANGES = 10_000
+MAX_BYTES = 64 << 20
 # Behind this many changes a watcher is slow; it then pays for decoding old versions again.
 FRESH = 512
-# So that one watcher that catches up does not hold the loop for long.
+FRESH_BYTES = 4 << 20
+# So that one watcher that catches up does not hold the loop for long, nor much memory.
 MAX_BATCH = 500
+MAX_BATCH_BYTES = 256 << 10
 
 
 class Expired(Exception):
@@ -30,32 +39,43 @@ class Overrun(Exception):
     """A subscriber was so slow that changes it had not seen left the history: list again."""
 
 
+class Past(NamedTuple):
+    """A version that nothing refers to any more, and what its JSON takes."""
+
+    revision: int
+    size: int
+
+
 class History:
-    def __init__(self, limit: int, oldest: int) -> None:
+    """The last changes; the newest of them is kept however large it is."""
+
+    def __init__(self, limit: int, oldest: int, max_bytes: int = MAX_BYTES) -> None:
         if limit < 1:
             raise ValueError("a history holds at least one change")
         self._limit = limit
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._ring: deque[Change] = deque()
+        # The newest part of the ring again: what has not been told to forget.
+        self._fresh: deque[Change] = deque()
+        self._fresh_bytes = 0
         self._logs: dict[tuple[str, str], _Log] = {}
         self.oldest = oldest
         self.revision = oldest
 
-    def publish(self, changes: Iterable[Change]) -> list[int]:
-        """Append committed changes in order, wake who waits for them, and say what is past.
-
-        Returns the revisions of versions that nothing refers to any more.
-        """
+    def publish(self, changes: Iterable[Change]) -> list[Past]:
+        """Append committed changes in order, wake who waits for them, and say what is past."""
         touched: set[_Log] = set()
         for change in changes:
-            self._ring.append(change)
+            self._append(change)
             self.revision = change.revision
             for log in self._logs_of(change.key):
                 log.append(change)
                 touched.add(log)
-            if len(self._ring) > FRESH:
-                self._ring[-FRESH].forget()
-        past: list[int] = []
-        while len(self._ring) > self._limit:
+        past: list[Past] = []
+        while len(self._ring) > self._limit or (
+            self._bytes > self._max_bytes and len(self._ring) > 1
+        ):
             past += self._evict()
         for log in touched:
             for subscription in log.subscriptions:
@@ -99,16 +119,41 @@ class History:
             logs.append(log)
         return logs
 
-    def _evict(self) -> list[int]:
+    def _append(self, change: Change) -> None:
+        self._ring.append(change)
+        self._bytes += _size(change)
+        self._fresh.append(change)
+        self._fresh_bytes += _weight(change)
+        while len(self._fresh) > FRESH or (
+            self._fresh_bytes > FRESH_BYTES and len(self._fresh) > 1
+        ):
+            stale = self._fresh.popleft()
+            self._fresh_bytes -= _weight(stale)
+            stale.forget()
+
+    def _evict(self) -> list[Past]:
         change = self._ring.popleft()
+        self._bytes -= _size(change)
+        if self._fresh[0] is change:  # there are fewer than are fresh
+            self._fresh.popleft()
+            self._fresh_bytes -= _weight(change)
         self.oldest = change.revision
         for name in _log_names(change.key):
             log = self._logs[name]
             log.drop()
             if not log.changes and not log.subscriptions:
                 del self._logs[name]
-        past = [] if change.previous is None else [change.previous.revision]
-        return [*past, change.revision] if change.type == "DELETED" else past
+        return [Past(version.revision, len(version.raw)) for version in change.past]
+
+
+def _size(change: Change) -> int:
+    """Return what the history alone keeps because of a change."""
+    return sum(len(version.raw) for version in change.past)
+
+
+def _weight(change: Change) -> int:
+    """Return about what a fresh change keeps beside that: lines, and bodies ready to be read."""
+    return len(change.object.raw) + _size(change)
 
 
 def _log_names(key: Key) -> set[tuple[str, str]]:
@@ -119,13 +164,14 @@ def _log_names(key: Key) -> set[tuple[str, str]]:
 class _Log:
     """The retained changes of one resource (in one namespace), numbered from the first ever."""
 
-    __slots__ = ("changes", "end", "start", "subscriptions")
+    __slots__ = ("changes", "end", "holding", "start", "subscriptions")
 
     def __init__(self) -> None:
         self.changes: dict[int, Change] = {}
         self.start = 0
         self.end = 0
         self.subscriptions: set[Subscription] = set()
+        self.holding: set[Subscription] = set()
 
     def append(self, change: Change) -> None:
         self.changes[self.end] = change
@@ -134,6 +180,8 @@ class _Log:
     def drop(self) -> None:
         del self.changes[self.start]
         self.start += 1
+        for subscription in tuple(self.holding):
+            subscription.let_go_if_overrun()
 
     def after(self, revision: int) -> int:
         """Return the position of the first change newer than `revision`."""
@@ -157,6 +205,7 @@ class Subscription:
         self._since = self._seen = since
         self._waiting: asyncio.Future[None] | None = None
         self._nudged = False
+        self._held: MutableSequence[Any] = []
         self.closed = False
 
     @property
@@ -176,7 +225,7 @@ class Subscription:
         return changes[0]
 
     async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
-        """Wait for news and return it, at most `limit` changes.
+        """Wait for news and return it, at most `limit` changes and about MAX_BATCH_BYTES of them.
 
         An empty list is the end (`closed`), or the answer to a `nudge`.
         """
@@ -190,14 +239,45 @@ class Subscription:
         self._nudged, nudged = False, self._nudged
         if self.closed or (nudged and not self._behind()):
             return []
-        if self._position < log.start:
-            self.close()
-            raise Overrun("the watch fell behind the retained history")
-        stop = min(log.end, self._position + limit)
-        found = [log.changes[position] for position in range(self._position, stop)]
-        self._position = stop
+        self.check()
+        found: list[Change] = []
+        size = 0
+        for position in range(self._position, min(log.end, self._position + limit)):
+            change = log.changes[position]
+            size += len(change.object.raw)
+            if found and size > MAX_BATCH_BYTES:
+                break
+            found.append(change)
+        self._position += len(found)
         self._seen = found[-1].revision
         return found
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to read at once."""
+        return not self.closed and self._behind()
+
+    def check(self) -> None:
+        """Raise `Overrun`, and end, if changes this reader has not seen have left the history."""
+        if self._position < self._log.start:
+            self.close()
+            raise Overrun("the watch fell behind the retained history")
+
+    def hold(self, objects: MutableSequence[Any]) -> None:
+        """Keep what the reader still has to show before the changes; emptied once it is overrun.
+
+        A reader that does not read may stand still for ever. Old versions must not stand with it.
+        """
+        self._held = objects
+        self._log.holding.add(self)
+
+    def let_go_if_overrun(self) -> None:
+        if self._position < self._log.start:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._held.clear()
+        self._log.holding.discard(self)
 
     def _behind(self) -> bool:
         # Only a watch from the future meets changes that are not newer than where it began.
@@ -216,6 +296,7 @@ class Subscription:
     def close(self) -> None:
         self.closed = True
         self._log.subscriptions.discard(self)
+        self._let_go()
         self.wake()
 
     def wake(self) -> None:

@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from boilerhouse.embedded.storage.change import Change, Stored
 from boilerhouse.embedded.storage.checkpoint import Checkpointer
 from boilerhouse.embedded.storage.database import StoreFailed, connect, insert_rows, newest_revision
+from boilerhouse.embedded.storage.history import Past
 
 # Limits of one commit: what the loop can publish without a noticeable pause.
 MAX_BATCH = 256
@@ -37,7 +38,7 @@ class Trim:
     """Versions that nothing refers to any more; changes up to `oldest` have left the history."""
 
     oldest: int
-    revisions: list[int]
+    versions: list[Past]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Journal:
         for trim in trims:
             self._db.execute(
                 "DELETE FROM version WHERE revision IN (SELECT value FROM json_each(?))",
-                (str(trim.revisions),),
+                (str([version.revision for version in trim.versions]),),
             )
             self._db.execute("UPDATE history SET oldest = ?", (trim.oldest,))
         if not alone:

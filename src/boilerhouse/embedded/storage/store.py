@@ -21,7 +21,6 @@ from pathlib import Path
 
 from boilerhouse.embedded.storage.change import Change, EventType, Key, Put, Remove, Stored
 from boilerhouse.embedded.storage.database import (
-    FIRST_REVISION,
     StoreFailed,
     database_file,
     oldest_revision,
@@ -31,7 +30,15 @@ from boilerhouse.embedded.storage.database import (
 )
 from boilerhouse.embedded.storage.datadirectory import make_directory
 from boilerhouse.embedded.storage.datalock import DataLock, StoreLocked
-from boilerhouse.embedded.storage.history import Expired, History, Overrun, Subscription
+from boilerhouse.embedded.storage.history import (
+    MAX_BYTES,
+    MAX_CHANGES,
+    Expired,
+    History,
+    Overrun,
+    Past,
+    Subscription,
+)
 from boilerhouse.embedded.storage.index import Index, place
 from boilerhouse.embedded.storage.journal import Journal, Transaction, Trim
 
@@ -52,8 +59,9 @@ __all__ = [
 # How much may wait for the disk before writers are turned away.
 MAX_PENDING = 10_000
 MAX_PENDING_BYTES = 256 << 20
-# Past versions are removed from disk this many at a time.
+# Past versions are removed from disk this many at a time, or this many bytes.
 TRIM_AT = 256
+TRIM_AT_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -65,7 +73,7 @@ class _Opened:
     committed: Index
     head: Index
     history: History
-    past: list[int]
+    past: list[Past]
 
 
 class Store:
@@ -77,7 +85,8 @@ class Store:
         self._committed = opened.committed
         self._head = opened.head
         self._history = opened.history
-        self._past = opened.past
+        self._past: list[Past] = []
+        self._past_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._last = opened.history.revision
         self._pending: deque[Transaction] = deque()
@@ -85,11 +94,20 @@ class Store:
         self._generation = 0
         self._closed = False
         self._journal.start(self._loop, self._done)
+        self._trim(opened.past)
 
     @classmethod
-    async def open(cls, directory: Path, *, history: int = 10_000) -> Store:
-        """Take the data directory and load it. Raises `StoreLocked` or `StoreFailed`."""
-        opening = asyncio.get_running_loop().run_in_executor(None, _open, directory, history)
+    async def open(
+        cls, directory: Path, *, history: int = MAX_CHANGES, history_bytes: int = MAX_BYTES
+    ) -> Store:
+        """Take the data directory and load it. Raises `StoreLocked` or `StoreFailed`.
+
+        Of what was replaced or deleted, the last `history` changes are kept, as long as their
+        versions take no more than `history_bytes`.
+        """
+        opening = asyncio.get_running_loop().run_in_executor(
+            None, _open, directory, history, history_bytes
+        )
         try:
             return cls(await asyncio.shield(opening))
         except asyncio.CancelledError:
@@ -220,14 +238,21 @@ class Store:
         changes = [change for transaction in transactions for change in transaction.changes]
         for change in changes:
             self._committed.set(change.key, None if change.type == "DELETED" else change.object)
-        self._past += self._history.publish(changes)
+        past = self._history.publish(changes)
         for transaction in transactions:
             self._pending_bytes -= transaction.size
             if transaction.future is not None and not transaction.future.done():
                 transaction.future.set_result([change.object for change in transaction.changes])
-        if len(self._past) >= TRIM_AT and not self._closed:
+        self._trim(past)
+
+    def _trim(self, past: list[Past]) -> None:
+        """Have versions removed from disk once there are enough of them to be worth a commit."""
+        self._past += past
+        self._past_bytes += sum(version.size for version in past)
+        enough = len(self._past) >= TRIM_AT or self._past_bytes >= TRIM_AT_BYTES
+        if enough and not self._closed:
             trim = Trim(self._history.oldest, self._past)
-            self._past = []
+            self._past, self._past_bytes = [], 0
             self._enqueue(Transaction(self._generation, [], 0, trim=trim))
 
     def _fail(self, failure: str) -> None:
@@ -236,7 +261,8 @@ class Store:
         self._generation += 1
         for transaction in failed:
             if transaction.trim is not None:
-                self._past = transaction.trim.revisions + self._past
+                self._past += transaction.trim.versions
+                self._past_bytes += sum(version.size for version in transaction.trim.versions)
             for change in transaction.changes:
                 self._head.set(change.key, self._committed.get(change.key))
         for transaction in failed:
@@ -246,7 +272,7 @@ class Store:
                 )
 
 
-def _open(directory: Path, limit: int) -> _Opened:
+def _open(directory: Path, limit: int, max_bytes: int) -> _Opened:
     """Lock, check and load the data directory. Blocks."""
     try:
         make_directory(directory)
@@ -256,7 +282,7 @@ def _open(directory: Path, limit: int) -> _Opened:
     try:
         db = open_database(directory)
         try:
-            return _load(directory, limit, lock, db)
+            return _load(directory, History(limit, oldest_revision(db), max_bytes), lock, db)
         except BaseException as error:
             db.close()
             if not isinstance(error, sqlite3.Error):
@@ -268,18 +294,18 @@ def _open(directory: Path, limit: int) -> _Opened:
         raise
 
 
-def _load(directory: Path, limit: int, lock: DataLock, db: sqlite3.Connection) -> _Opened:
+def _load(directory: Path, history: History, lock: DataLock, db: sqlite3.Connection) -> _Opened:
     path = database_file(directory)
-    history = History(limit, max(FIRST_REVISION, oldest_revision(db)))
+    began = history.oldest
     live: dict[Key, Stored] = {}
-    changes: list[Change] = []
+    past: list[Past] = []
     for deleted, stored in read_versions(db, path):
         previous = live.pop(stored.key, None)
         if not deleted:
             live[stored.key] = stored
-        if stored.revision > history.oldest:
-            changes.append(_change(stored, previous, deleted=deleted))
-    past = history.publish(changes)
+        if stored.revision > began:
+            # One by one, so that what is past goes before more is read.
+            past += history.publish([_change(stored, previous, deleted=deleted)])
     committed, head = Index(live.values()), Index(live.values())
     return _Opened(lock, Journal(path, db), committed, head, history, past)
 

@@ -4,13 +4,16 @@ history ──► Subscription ──► select (arrivals and departures) ──
 
 A watch of a plain kind costs one prepared line per event, however many watch (`Change.event_line`).
 With a selector an object can come into view (ADDED) or leave it (DELETED) by a mere change.
+Lines leave in pieces that are bounded, with a pause for others in between, and the next piece is
+made when the last one is gone: a client that does not read costs a piece and a position.
 Bookmarks tell a quiet client how far it has seen, each minute and just before the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +23,7 @@ from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.request.refusals import invalid_options, too_new
 from boilerhouse.embedded.request.rendering import encode, shaped
 from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.storage.change import EventType
 from boilerhouse.embedded.storage.store import Change, Expired, Overrun, Store, Stored, Subscription
 from boilerhouse.embedded.verbs.objects import parse_version
 from boilerhouse.embedded.verbs.presenting import Presenter
@@ -39,8 +43,8 @@ BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
 # Without timeoutSeconds a watch ends by itself after between one and two of these.
 DEFAULT_SECONDS = 1800
-# Initial objects leave in pieces of about this size.
-PIECE_BYTES = 256 * 1024
+# Lines leave in pieces of about this size; a longer line leaves by itself, and is not copied.
+PIECE_BYTES = 64 * 1024
 
 _random = rng()
 
@@ -78,10 +82,10 @@ class Watches:
         current = self._store.revision
         first = self._store.scan(resource, namespace) if wanted.initial else []
         first = self._presenter.all_shown(wanted.kind, first)
-        return Stream(200, self._run(wanted, current, first))
+        return Stream(200, self._run(wanted, current, deque(first)))
 
     async def _run(
-        self, wanted: _Wanted, current: int, first: list[Stored]
+        self, wanted: _Wanted, current: int, first: deque[Stored]
     ) -> AsyncIterator[bytes]:
         if wanted.initial and wanted.since > current:
             yield _error(too_new(wanted.since, current))
@@ -94,9 +98,10 @@ class Watches:
             return
         try:
             if wanted.initial:
+                subscription.hold(first)
                 async for piece in self._initial(wanted, first):
                     yield piece
-                first.clear()
+                subscription.check()
                 if wanted.bookmarks:
                     yield _bookmark(wanted, str(current), end=True)
             async for piece in self._news(wanted, subscription):
@@ -124,10 +129,10 @@ class Watches:
                 changes = await subscription.batch()
                 if not changes and subscription.closed:
                     return  # the store is closing
-                lines = [self._line(wanted, change) for change in changes]
-                piece = b"".join([line for line in lines if line])
-                if piece:
+                for piece in _pieces(self._lines(wanted, changes)):
                     yield piece
+                if subscription.behind:
+                    await asyncio.sleep(0)
                 if rang and due >= end:
                     return
                 if rang:
@@ -137,37 +142,65 @@ class Watches:
         finally:
             timer.cancel()
 
-    async def _initial(self, wanted: _Wanted, first: list[Stored]) -> AsyncIterator[bytes]:
-        """Write the objects there are as ADDED, in pieces, letting others run in between."""
-        lines: list[bytes] = []
-        size = 0
-        now = self._clock.now()
-        for stored in first:
-            if not wanted.selection.everything and not wanted.selection.matches(stored.body):
-                continue
-            lines.append(_written(wanted, "ADDED", stored, now))
-            size += len(lines[-1])
-            if size >= PIECE_BYTES:
-                yield b"".join(lines)
-                lines, size = [], 0
-                await asyncio.sleep(0)
-        if lines:
-            yield b"".join(lines)
+    async def _initial(self, wanted: _Wanted, first: deque[Stored]) -> AsyncIterator[bytes]:
+        """Write the objects there are as ADDED, in pieces, letting others run in between.
 
-    def _line(self, wanted: _Wanted, change: Change) -> bytes:
-        """Return the line of a change for this watch; empty when it is not in view."""
-        kind = change.type
-        if not wanted.selection.everything:
-            matches = wanted.selection.matches
-            before = change.previous is not None and matches(change.previous.body)
-            after = change.type != "DELETED" and matches(change.object.body)
-            if not before and not after:
-                return b""
-            kind = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        if wanted.rendering.plain and change.revision >= wanted.kind.since:
-            return change.event_line(kind)
-        shown = self._presenter.shown(wanted.kind, change.object_as(kind))
-        return _written(wanted, kind, shown, self._clock.now())
+        `first` is emptied from outside when the watch has fallen behind.
+        """
+        now = self._clock.now()
+
+        def lines() -> Iterator[bytes]:
+            while first:
+                stored = first.popleft()
+                if wanted.selection.everything or wanted.selection.matches(stored.body):
+                    yield from _written(wanted, "ADDED", stored, now)
+
+        for piece in _pieces(lines()):
+            yield piece
+            await asyncio.sleep(0)
+
+    def _lines(self, wanted: _Wanted, changes: list[Change]) -> Iterator[bytes]:
+        """Yield the lines of those changes that are in view."""
+        for change in changes:
+            kind = _seen_as(wanted.selection, change)
+            if kind is None:
+                continue
+            plain = wanted.rendering.plain and change.revision >= wanted.kind.since
+            if plain and len(change.object.raw) <= PIECE_BYTES:
+                yield change.event_line(kind)
+                continue
+            shown = change.object_as(kind)
+            if not plain:
+                shown = self._presenter.shown(wanted.kind, shown)
+            yield from _written(wanted, kind, shown, self._clock.now())
+
+
+def _seen_as(selection: Selection, change: Change) -> EventType | None:
+    """Return what a change is to who sees this selection; None when it is not in view."""
+    if selection.everything:
+        return change.type
+    before = change.previous is not None and selection.matches(change.previous.body)
+    after = change.type != "DELETED" and selection.matches(change.object.body)
+    if not before and not after:
+        return None
+    return "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join what is short; what is long goes as it is, so that many watchers can share it."""
+    short: list[bytes] = []
+    size = 0
+    for line in lines:
+        if size + len(line) > PIECE_BYTES and short:
+            yield b"".join(short)
+            short, size = [], 0
+        if len(line) > PIECE_BYTES:
+            yield line
+        else:
+            short.append(line)
+            size += len(line)
+    if short:
+        yield b"".join(short)
 
 
 def _read(target: Target, request: Request, rendering: Rendering) -> _Wanted:
@@ -216,11 +249,15 @@ def _next_bookmark(now: float, end: float) -> float:
     return min(now + BOOKMARK_SECONDS, last) if now + 0.1 < last else end
 
 
-def _written(wanted: _Wanted, event: str, stored: Stored, now: datetime) -> bytes:
+def _written(wanted: _Wanted, event: str, stored: Stored, now: datetime) -> Iterator[bytes]:
+    """Yield a line in parts: the bytes of a large object leave as they are."""
     if wanted.rendering.plain:
-        return b'{"type":"%b","object":%b}\n' % (event.encode(), stored.raw)
+        yield b'{"type":"%b","object":' % event.encode()
+        yield stored.raw
+        yield b"}\n"
+        return
     value = shaped(wanted.kind, stored.body, wanted.rendering, now, wanted.include)
-    return encode({"type": event, "object": value}) + b"\n"
+    yield encode({"type": event, "object": value}) + b"\n"
 
 
 def _bookmark(wanted: _Wanted, revision: str, *, end: bool = False) -> bytes:
