@@ -111,6 +111,7 @@ async def test_a_dead_tenant_has_files_too(stage: Stage) -> None:
     await stage.instance(
         "inst-a", "test ! -e /workspace/die && echo v > /workspace/f && exec sleep 1000"
     )
+    await stage.sh("inst-a", "until test -e /workspace/f; do sleep 0.05; done")
     await stage.helper.write_file("inst-a", "/workspace/die", Body(b""))
     await stage.sh("inst-a", "kill -9 $(pidof sleep) || pkill -9 sleep")
 

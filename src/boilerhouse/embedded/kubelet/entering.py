@@ -70,7 +70,13 @@ def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report:
     linux.install_filter(program)
     if request["tty"]:
         stdio = _terminal(stdio[0])
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError as error:
+        # What the kernel says of a process namespace whose first process is gone.
+        if error.errno == errno.ENOMEM:
+            raise OSError("the container has ended") from error
+        raise
     if child:
         os.write(report, b"p" + child.to_bytes(8, "little"))
         os._exit(0)
