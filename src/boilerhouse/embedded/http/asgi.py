@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -240,7 +241,7 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
     """Read a request's body, refusing it as soon as it is known to be too large."""
     declared = headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > MAX_BODY:
+    if re.fullmatch("[0-9]{1,19}", declared) and int(declared) > MAX_BODY:
         raise _too_large()
     pieces, size = [], 0
     try:

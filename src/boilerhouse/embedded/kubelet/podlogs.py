@@ -15,6 +15,7 @@ from boilerhouse.embedded.kubelet.launch import last_attempt, log_path
 from boilerhouse.embedded.kubelet.logread import LogQuery, read_log
 from boilerhouse.embedded.kubelet.logs import LogFile
 from boilerhouse.embedded.kubelet.pod import PodWorker
+from boilerhouse.embedded.request.numbers import whole_number
 from boilerhouse.kube.status import BadRequest
 from boilerhouse.kube.wire import Request, Stream
 
@@ -73,10 +74,10 @@ def _number(request: Request, name: str, least: int) -> int | None:
     if not text:
         return None
     try:
-        number = int(text)
-    except ValueError:
-        raise BadRequest(f'{name}: "{text}" is not a number') from None
-    if not least <= number < 2**63:
+        number = whole_number(text)
+    except ValueError as error:
+        raise BadRequest(f'{name}: parsing "{text}": {error}') from None
+    if number < least:
         raise BadRequest(f"{name}: must be at least {least}")
     return min(number, 10**9)
 

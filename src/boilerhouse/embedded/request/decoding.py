@@ -122,12 +122,27 @@ def _json(data: bytes) -> Any:
     try:
         value = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _Malformed(f"json parse error: {error}") from None
+        reason = _HALF if _has_half_a_pair(data) else error
+        raise _Malformed(f"json parse error: {reason}") from None
     except RecursionError:
         raise _Malformed("json parse error: nested too deeply") from None
     if data.count(b"{") + data.count(b"[") > DEPTH_LIMIT:
         _check_extent(value)
     return value
+
+
+_HALF = r"a string holds half of a surrogate pair, such as \ud800 alone, which is no character"
+
+
+def _has_half_a_pair(data: bytes) -> bool:
+    """Tell whether this is what is wrong with a text: our decoder calls it truncated."""
+    try:
+        json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _yaml(data: bytes) -> Any:

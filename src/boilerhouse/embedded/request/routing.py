@@ -49,7 +49,9 @@ def find(registry: Registry, path: str) -> Target | None:
     namespace = ""
     # /namespaces/x and /namespaces/x/status are the Namespace itself, all else is inside it.
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _OF_NAMESPACE:
+        _named(parts)
         namespace, parts = parts[1], parts[2:]
+    _named(parts)
     kind = registry.find(group, version, parts[0])
     if kind is None:
         raise no_such_resource()
@@ -59,6 +61,12 @@ def find(registry: Registry, path: str) -> Target | None:
     if not _sound(kind, namespace, name, subresource, rest):
         raise no_such_resource()
     return Target(kind, namespace, name, subresource, rest, watch)
+
+
+def _named(parts: list[str]) -> None:
+    """Refuse `//` where a name belongs: read as no name at all, it would mean every object."""
+    if len(parts) > 2 and not parts[1]:
+        raise no_such_resource()
 
 
 _OF_NAMESPACE = ("status", "finalize", "")

@@ -19,6 +19,7 @@ import msgspec
 from boilerhouse.core.clock import parse_time, rfc3339
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.decoding import decode_options
+from boilerhouse.embedded.request.numbers import whole_number
 from boilerhouse.embedded.request.options import dry_run_causes
 from boilerhouse.embedded.request.refusals import invalid_options
 from boilerhouse.embedded.storage.store import Stored
@@ -107,9 +108,9 @@ def _read_query(request: Request, options: DeleteOptions) -> None:
     grace = request.param("gracePeriodSeconds")
     if grace:
         try:
-            options.gracePeriodSeconds = int(grace)
-        except ValueError:
-            raise BadRequest(f'gracePeriodSeconds: "{grace}" is not a number') from None
+            options.gracePeriodSeconds = whole_number(grace)
+        except ValueError as error:
+            raise BadRequest(f'gracePeriodSeconds: parsing "{grace}": {error}') from None
     options.propagationPolicy = request.param("propagationPolicy") or None
     orphan = request.param("orphanDependents")
     if orphan:

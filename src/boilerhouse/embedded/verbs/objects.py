@@ -226,7 +226,7 @@ def unsaved(key: Key, body: Body) -> Stored:
 
 
 def parse_version(text: str) -> int:
-    if not text.isdigit() or len(text) > 19:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{text}"')
     return int(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boilerhouse.embedded.kind import Body
+from boilerhouse.embedded.request.numbers import whole_number
 from boilerhouse.embedded.request.routing import Target
 from boilerhouse.embedded.verbs.selectors import (
     FieldSelector,
@@ -51,9 +52,9 @@ def number(request: Request, name: str) -> int:
     if not text:
         return 0
     try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(f'{name}: parsing "{text}": invalid syntax') from None
+        return whole_number(text)
+    except ValueError as error:
+        raise BadRequest(f'{name}: parsing "{text}": {error}') from None
 
 
 def truth(request: Request, name: str) -> bool | None:
