@@ -36,10 +36,14 @@ async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def product_image(node_kubeconfig: Path) -> str:
-    """The product's image, on the node."""
-    places = Places.user()
-    node.load_image(places, image.make(places, print))
+def product_archive() -> Path:
+    return image.make(Places.user(), print)
+
+
+@pytest.fixture(scope="module")
+def product_image(node_kubeconfig: Path, product_archive: Path) -> str:
+    """The product's image, given to the node anew: one that was restarted has lost it."""
+    node.load_image(Places.user(), product_archive)
     return image.NAME
 
 
