@@ -12,6 +12,7 @@ from boilerhouse.kube.informer import Informer, Timing
 from boilerhouse.kube.kinds import Bare, ConfigMap
 from boilerhouse.kube.resources import (
     CONFIG_MAPS,
+    CRDS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
@@ -55,6 +56,29 @@ async def test_a_life(client: Client) -> None:
     assert await client.delete(CONFIG_MAPS, "a", uid=created.metadata.uid) is None
     with pytest.raises(NotFound):
         await client.get(CONFIG_MAPS, "a")
+
+
+async def test_a_definition_can_be_read_at_birth(client: Client) -> None:
+    """A real server has no conditions to show yet, and says so with null."""
+    body = {
+        "metadata": {"name": "births.client.example"},
+        "spec": {
+            "group": "client.example",
+            "scope": "Namespaced",
+            "names": {"plural": "births", "singular": "birth", "kind": "Birth"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+    created = await client.create(CRDS, body)
+    assert created.spec.names.kind == "Birth"
+    await client.delete(CRDS, "births.client.example", uid=created.metadata.uid)
 
 
 async def test_errors_have_types(client: Client) -> None:

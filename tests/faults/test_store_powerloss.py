@@ -85,5 +85,5 @@ async def test_failing_syncs_break_no_promise(
     """On a disk whose fsync fails now and then, what was acknowledged survives a power loss too."""
     recording = run(recorder, tmp_path, 3, fail_every=fail_every)
     kinds = [entry.kind for entry in recording.records]
-    assert kinds.count("F") > 5
+    assert kinds.count("F") >= 2, "too few syncs failed for this to be a test"
     assert await lose_power(recording, broken, tmp_path, random.Random(3), 120) == []

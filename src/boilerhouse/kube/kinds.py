@@ -365,7 +365,7 @@ class CrdSpec(Part, frozen=True):
 
 
 class CrdStatus(Part, frozen=True):
-    conditions: list[Condition] = []
+    conditions: list[Condition] | None = None  # null until the server has looked at it
 
 
 class Crd(Bare, frozen=True):
@@ -375,4 +375,6 @@ class Crd(Bare, frozen=True):
     @property
     def established(self) -> bool:
         """Whether the server serves it by now."""
-        return any(c.type == "Established" and c.status == "True" for c in self.status.conditions)
+        return any(
+            c.type == "Established" and c.status == "True" for c in self.status.conditions or ()
+        )

@@ -94,8 +94,9 @@ class Http:
             "upgrade": "websocket",
             "sec-websocket-key": key,
             "sec-websocket-version": "13",
-            "sec-websocket-protocol": ", ".join(subprotocols),
         }
+        if subprotocols:
+            upgrade["sec-websocket-protocol"] = ", ".join(subprotocols)
         opening = Request("GET", request.path, request.query, {**request.headers, **upgrade})
         async with self._send(opening, DEADLINE) as response:
             if response.status_code != 101:
