@@ -8,7 +8,6 @@ against a real API server, so that what they expect is what kubectl's users are 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -29,23 +28,14 @@ POOL = "boilerhouse.dev/v1alpha1"
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A running `boilerhouse up`; the value is its kubeconfig."""
+    """The Kubernetes API of `boilerhouse up`, with nobody who acts; the value is its kubeconfig."""
     binary()
     data = tmp_path_factory.mktemp("up") / "data"
     process = subprocess.Popen(
-        [
-            sys.executable,
-            *os.environ.get("E2_SHIM", "-m boilerhouse.main").split(),
-            "up",
-            "--data",
-            str(data),
-            "--port",
-            "0",
-            "--kube-port",
-            "0",
-        ],
+        [sys.executable, "-m", "tests.e2e.bare_api", str(data)],
         stdout=subprocess.PIPE,
         text=True,
+        cwd=ROOT,
     )
     assert process.stdout is not None
     assert any("is up" in line for line in process.stdout)
@@ -70,7 +60,9 @@ def world(request: pytest.FixtureRequest) -> Path:
     if "boilerhouse" not in kubectl("get", "namespaces", "-o", "name"):
         kubectl("create", "namespace", "boilerhouse")
     kubectl("apply", "-f", str(ROOT / "config" / "crd"))
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+    kubectl(
+        "wait", "--for=condition=Established", "-f", str(ROOT / "config" / "crd"), "--timeout=10s"
+    )
     return path
 
 
@@ -357,7 +349,9 @@ def test_wait_for_jsonpath_condition_and_deletion(kubectl: Kubectl) -> None:
     kubectl("delete", "bhp", "awaited")
     gone.communicate(timeout=30)
     assert gone.returncode == 0
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+    kubectl(
+        "wait", "--for=condition=Established", "-f", str(ROOT / "config" / "crd"), "--timeout=10s"
+    )
 
 
 def test_explain_tells_the_fields_of_our_kinds(kubectl: Kubectl) -> None:
