@@ -59,7 +59,8 @@ def world(request: pytest.FixtureRequest) -> Path:
     kubectl = Kubectl(binary(), path, path.parent)
     if "boilerhouse" not in kubectl("get", "namespaces", "-o", "name"):
         kubectl("create", "namespace", "boilerhouse")
-    kubectl("apply", "-f", str(ROOT / "config" / "crd"))
+    if "boilerhouseclaims" not in kubectl("get", "crd", "-o", "name"):
+        kubectl("apply", "-f", str(ROOT / "config" / "crd"))
     kubectl(
         "wait", "--for=condition=Established", "-f", str(ROOT / "config" / "crd"), "--timeout=10s"
     )
@@ -399,11 +400,11 @@ def test_new_kinds_are_known_at_once(kubectl: Kubectl) -> None:
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.demo.dev"},
+        "metadata": {"name": "gizmos.demo.dev"},
         "spec": {
             "group": "demo.dev",
             "scope": "Cluster",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget"},
+            "names": {"kind": "Gizmo", "plural": "gizmos", "singular": "gizmo"},
             "versions": [
                 {
                     "name": "v1",
@@ -421,12 +422,12 @@ def test_new_kinds_are_known_at_once(kubectl: Kubectl) -> None:
         },
     }
     kubectl("apply", "-f-", stdin=crd)
-    kubectl("wait", "--for=condition=Established", "crd/widgets.demo.dev", "--timeout=10s")
-    widget = {"apiVersion": "demo.dev/v1", "kind": "Widget", "metadata": {"name": "w"}}
-    kubectl("apply", "-f-", stdin={**widget, "color": "red"})
-    assert "Its look." in kubectl("explain", "widget.color")
-    assert kubectl("get", "widgets", "-o", "jsonpath={.items[*].color}") == "red"
-    kubectl("delete", "crd", "widgets.demo.dev", "--timeout=30s")
+    kubectl("wait", "--for=condition=Established", "crd/gizmos.demo.dev", "--timeout=10s")
+    gizmo = {"apiVersion": "demo.dev/v1", "kind": "Gizmo", "metadata": {"name": "w"}}
+    kubectl("apply", "-f-", stdin={**gizmo, "color": "red"})
+    assert "Its look." in kubectl("explain", "gizmo.color")
+    assert kubectl("get", "gizmos", "-o", "jsonpath={.items[*].color}") == "red"
+    kubectl("delete", "crd", "gizmos.demo.dev", "--timeout=30s")
     assert "demo.dev" not in kubectl("api-versions")
 
 
