@@ -1,6 +1,6 @@
 """The workload on a store under the recorder, as it is or with one deliberate mistake.
 
-python -m tests.faults.powerloss.store_program DIRECTORY SEED [MISTAKE]
+python -m tests.faults.powerloss.store_program DIRECTORY SEED STEPS [MISTAKE]
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from pathlib import Path
 from boilerhouse.embedded.storage import checkpoint, database, journal, store
 from tests.faults.powerloss.recorder import mark
 from tests.faults.workload import Workload
-
-STEPS = 25
 
 
 def never_sync() -> None:
@@ -75,7 +73,7 @@ MISTAKES: dict[str, Callable[[], None]] = {
 }
 
 
-def main(directory: str, seed: str, mistake: str = "") -> None:
+def main(directory: str, seed: str, steps: str, mistake: str = "") -> None:
     if mistake:
         MISTAKES[mistake]()
     # Small enough that a short run checkpoints often, starts its log over, and cuts it.
@@ -85,7 +83,7 @@ def main(directory: str, seed: str, mistake: str = "") -> None:
     def tell(*line: object) -> None:
         mark(json.dumps(line))
 
-    workload = Workload(1, int(seed), STEPS, tell)
+    workload = Workload(1, int(seed), int(steps), tell)
     asyncio.run(workload.work(Path(directory)))
 
 
