@@ -1,6 +1,7 @@
 """Where the program begins: `boilerhouse …` and `python -m boilerhouse.main …`.
 
 boilerhouse agent | snapshot-helper ─► that program, and nothing else imported
+boilerhouse up …                    ─► the server, if nothing about the line needs explaining
 boilerhouse …                       ─► the command line
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 
 def main() -> None:
@@ -19,6 +21,8 @@ def main() -> None:
             from boilerhouse.agent.__main__ import main as run
         case ["snapshot-helper"]:
             from boilerhouse.helper.__main__ import main as run
+        case ["up", *words]:
+            run = partial(_up, words)
         case _:
             run = _command_line
     run()
@@ -37,6 +41,21 @@ def _open_what_is_closed() -> None:
             os.set_inheritable(number, True)
             stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
+
+
+def _up(words: list[str]) -> None:
+    from boilerhouse.cli.startup import import_structlog_alone, imports, read_up
+
+    line = read_up(words)
+    if line is None:
+        return _command_line()
+    try:
+        with imports():
+            import_structlog_alone()
+            from boilerhouse.cli.up import run
+        sys.exit(run(line))
+    except KeyboardInterrupt:  # before there was anything to stop
+        sys.exit(130)
 
 
 def _command_line() -> None:

@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 
 from boilerhouse.cli import remote
-from boilerhouse.cli.startup import imports
+from boilerhouse.cli.startup import UpLine, imports
+
+_UP = UpLine()
 
 app = typer.Typer(
     name="boilerhouse",
@@ -61,19 +63,19 @@ def up(
             metavar="DIRECTORY",
             show_default=False,
         ),
-    ] = None,
+    ] = _UP.data,
     host: Annotated[
         str,
         typer.Option(
             help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY."
         ),
-    ] = "127.0.0.1",
+    ] = _UP.host,
     port: Annotated[
         int, typer.Option(help="Port of the REST API; 0 is any.", min=0, max=65535)
-    ] = 3000,
+    ] = _UP.port,
     kube_host: Annotated[
         str, typer.Option(help="Address of the Kubernetes API. Loopback unless you mean it.")
-    ] = "127.0.0.1",
+    ] = _UP.kube_host,
     kube_port: Annotated[
         int | None,
         typer.Option(
@@ -83,7 +85,7 @@ def up(
             max=65535,
             show_default=False,
         ),
-    ] = None,
+    ] = _UP.kube_port,
 ) -> None:
     """Run Boilerhouse on this machine until Ctrl-C.
 
@@ -92,8 +94,8 @@ def up(
     was.
     """
     with imports():
-        from boilerhouse.cli.up import Addresses, run
-    raise typer.Exit(run(data, Addresses(host, port, kube_host, kube_port)))
+        from boilerhouse.cli.up import run
+    raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port)))
 
 
 remote.add_to(app)

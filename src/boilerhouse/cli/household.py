@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from boilerhouse.agent.message import Handler
+from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import HelperSettings
@@ -127,5 +128,7 @@ async def household(
             await stack.enter_async_context(house.running())
             for informer in house.informers:
                 await informer.wait_synced()
-            await stack.enter_async_context(serving(house, bound))
+            # Litestar offers pydantic and attrs to whoever has them; our models are neither.
+            with without("pydantic", "attr", "attrs"):
+                await stack.enter_async_context(serving(house, bound))
         yield running

@@ -13,7 +13,6 @@ import asyncio
 import os
 import resource
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -25,6 +24,7 @@ from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import STDOUT, complain
+from boilerhouse.cli.startup import UpLine
 from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
@@ -41,25 +41,15 @@ from boilerhouse.version import version
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where to listen: the REST API, and the Kubernetes API (None: any free port, kept)."""
-
-    host: str
-    port: int
-    kube_host: str
-    kube_port: int | None
-
-
-def run(data: Path | None, addresses: Addresses) -> int:
+def run(line: UpLine) -> int:
     """Serve until stopped; return the exit code."""
     logs.configure()
     _allow_many_connections()
-    directory = data
+    directory = line.data
     try:
-        directory = (data or default_directory()).absolute()
+        directory = (line.data or default_directory()).absolute()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(directory, addresses))
+            runner.run(_serve(directory, line))
     except (StoreLocked, StoreFailed, ListenError, PkiError, SandboxError) as error:
         complain(str(error))
         return 1
@@ -87,17 +77,17 @@ def _home() -> Path:
     return home
 
 
-async def _serve(directory: Path, addresses: Addresses) -> None:
+async def _serve(directory: Path, line: UpLine) -> None:
     stop = stop_on_signals()
     key = os.environ.get(KEY_VARIABLE, "")
     # Bound first: what cannot be served need not be started.
-    bound = bind_api(addresses.host, addresses.port, key=key)
+    bound = bind_api(line.host, line.port, key=key)
     product = Product()
     kubelet = KubeletSettings(builtins=product.builtins())
     async with AsyncExitStack() as stack:
         stack.callback(bound.close)
         world = await World.open(
-            directory, host=addresses.kube_host, port=addresses.kube_port, kubelet=kubelet
+            directory, host=line.kube_host, port=line.kube_port, kubelet=kubelet
         )
         stack.push_async_callback(world.close)
         assert world.kubelet is not None, "it was asked for"
@@ -113,10 +103,10 @@ async def _serve(directory: Path, addresses: Addresses) -> None:
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
         STDOUT.write(_where(world, means.api_url) + "\n")
-        if not is_loopback(addresses.kube_host):
+        if not is_loopback(line.kube_host):
             log.warning(
                 "up.kubernetes_api_open_to_the_network",
-                host=addresses.kube_host,
+                host=line.kube_host,
                 guard="whoever has the token of the kubeconfig may do everything",
             )
         log.info(

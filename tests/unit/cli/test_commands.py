@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from boilerhouse import catalogue
 from boilerhouse.cli import logs
 from boilerhouse.cli.app import app
+from boilerhouse.cli.startup import read_up
 
 ROOT = Path(__file__).parents[3]
 
@@ -143,7 +145,48 @@ def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
     code = (
         "import sys; from boilerhouse.cli.startup import import_structlog_alone;"
         "import_structlog_alone(); import boilerhouse.cli.up;"
-        "print(sorted({'rich', 'cryptography', 'cel'} & set(sys.modules))); import rich"
+        "heavy = {'rich', 'cryptography', 'cel', 'typer', 'pydantic'};"
+        "print(sorted(heavy & set(sys.modules))); import rich"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--data", "here", "--port", "0"],
+        ["--data=a=b", "--kube-port=6443", "--host", "::1"],
+        ["--kube-host", "0.0.0.0", "--port", "65535", "--port", "1"],
+    ],
+)
+def test_a_plain_up_is_read_as_the_command_line_reads_it(words: list[str]) -> None:
+    """The short way into `up` gives every option the value that the long way gives it."""
+    line = read_up(words)
+    assert line is not None
+    up = get_command(app).commands["up"]  # type: ignore[attr-defined]  # it is a group
+    assert up.make_context("up", list(words)).params == line._asdict()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["-h"],
+        ["extra"],
+        ["--data"],
+        ["--data="],
+        ["--data", "--port"],
+        ["--port", "65536"],
+        ["--port", "-1"],
+        ["--port", "٣"],
+        ["--kube_port", "1"],
+        ["--kube-port", "x"],
+        ["--unknown", "1"],
+        ["--", "--port", "1"],
+    ],
+)
+def test_what_needs_explaining_is_left_to_the_command_line(words: list[str]) -> None:
+    """Help, mistakes and anything unusual go the long way, which has the words for them."""
+    assert read_up(words) is None
