@@ -1,0 +1,155 @@
+"""What operator and API ask about snapshots, through the helper.
+
+SnapshotClient ─► Asking ─► helper ─► store on the volume, agent of the instance
+
+Errors are those of `asking.py`: `HelperUnavailable` and `AgentUnavailable` (both `Retry`), and
+`Refused` with its status and code: 404 no-such-version, 409 corrupt-version, 507 volume-full …
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from boilerhouse.agent.message import Body, Handler
+from boilerhouse.agent.peer import Unreachable
+from boilerhouse.agent.protocol import Refused
+from boilerhouse.helper import wire
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.asking import Asking, HelperUnavailable, Query, read
+from boilerhouse.helper.layout import TO_AGENT
+from boilerhouse.helper.wire import (
+    KEEP,
+    Mode,
+    Page,
+    PromoteOrder,
+    Restored,
+    RestoreOrder,
+    Saved,
+    SaveOrder,
+    Version,
+)
+from boilerhouse.kube.client import Client
+
+STILL_RUNNING = 202  # come again, and be told how it ended
+
+
+class SnapshotClient:
+    """The stored snapshots, and the two ways between them and an instance.
+
+    An instance is named by its Pod's name and UID. Every call may be made again.
+    """
+
+    def __init__(self, client: Client, route: Handler, agents: Agents) -> None:
+        self._asking = Asking(client, route, agents)
+
+    async def current(self, tenant: str, workload: str) -> Version | None:
+        """Return what a claim would restore; None if nothing is stored. Cheap."""
+        query = [("tenant", tenant), ("workload", workload)]
+        try:
+            return Version.decode(await self._asking.whole("GET", wire.CURRENT, query))
+        except Refused as refused:
+            if refused.code == "no-snapshot":
+                return None
+            raise
+
+    async def save(
+        self,
+        pod: str,
+        uid: str,
+        *,
+        tenant: str,
+        workload: str,
+        base: str,
+        keep: int = KEEP,
+    ) -> Saved:
+        """Store the instance's overlays; returns once they are durable and verified.
+
+        `base`: the digest that the instance started from, or "". Afterwards the tenant is frozen;
+        after an error it runs on, unless nobody can tell.
+        """
+        order = SaveOrder(tenant, workload, uid, base, keep)
+        return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid))
+
+    async def restore(
+        self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
+    ) -> Restored:
+        """Put a stored version into the instance, once; `Restored.already` if it was there.
+
+        `Refused`: 404 no-such-version, 409 corrupt-version, 409 restored-already (another one).
+        """
+        order = RestoreOrder(tenant, workload, uid, digest, mode)
+        return Restored.decode(await self._long(wire.RESTORE, order.encode(), pod, uid))
+
+    async def thaw(self, pod: str, uid: str) -> None:
+        """Let the tenant's processes run on."""
+        await self._asking.whole("POST", TO_AGENT + "/thaw", pod=pod, uid=uid)
+
+    async def list(
+        self, *, tenant: str = "", workload: str = "", versions: bool = False
+    ) -> list[Version]:
+        """Return the current versions, or all; of one tenant or workload if it is named."""
+        given = [("tenant", tenant), ("workload", workload), ("versions", str(versions).lower())]
+        query = [(name, value) for name, value in given if value]
+        found: list[Version] = []
+        more = ""
+        while True:
+            after = [("after", more)] if more else []
+            body = await self._asking.whole("GET", wire.SNAPSHOTS, query + after)
+            page = Page.decode(body)
+            found += page.items
+            more = page.more
+            if not more:
+                return found
+
+    @asynccontextmanager
+    async def open_archive(
+        self, tenant: str, workload: str, seq: int | None = None
+    ) -> AsyncGenerator[tuple[Version, Body]]:
+        """Open a stored archive, the current one unless `seq` says another.
+
+        Bytes that are not what was stored break off with `HelperUnavailable`: never a short or
+        wrong archive that looks like a good one.
+        """
+        answer = await self._asking.open("GET", wire.ARCHIVE, _which(tenant, workload, seq))
+        try:
+            yield Version.decode(answer.headers[wire.VERSION].encode()), answer.body
+        except Unreachable as error:
+            raise HelperUnavailable(str(error)) from error
+        finally:
+            await answer.body.close()
+
+    async def put(
+        self, tenant: str, workload: str, body: Body, *, expect: str | None = None, keep: int = KEEP
+    ) -> Version:
+        """Import an archive as the new current version.
+
+        With `expect` only if current has this digest ("": if there is none); else 409 changed.
+        """
+        query = [("tenant", tenant), ("workload", workload), ("keep", str(keep))]
+        if expect is not None:
+            query.append(("expect", expect))
+        answer = await self._asking.open("PUT", wire.ARCHIVE, query, body)
+        return Version.decode(await read(answer))
+
+    async def delete(self, tenant: str, workload: str, seq: int | None = None) -> None:
+        """Remove everything that is stored, or one version; 409 if that is the current one."""
+        await self._asking.whole("DELETE", wire.SNAPSHOTS, _which(tenant, workload, seq))
+
+    async def promote(self, tenant: str, workload: str, seq: int, *, keep: int = KEEP) -> Version:
+        """Make a stored version's content the new current version."""
+        order = PromoteOrder(tenant, workload, seq, keep)
+        return Version.decode(await self._asking.whole("POST", wire.PROMOTE, body=order.encode()))
+
+    async def _long(self, path: str, order: bytes, pod: str, uid: str) -> bytes:
+        """Ask for what takes its time: the helper works on, however often it is asked how far."""
+        while True:
+            answer = await self._asking.open("POST", path, (), Body(order), pod=pod, uid=uid)
+            body = await read(answer)
+            if answer.status != STILL_RUNNING:
+                return body
+
+
+def _which(tenant: str, workload: str, seq: int | None) -> Query:
+    query = [("tenant", tenant), ("workload", workload)]
+    return query if seq is None else [*query, ("seq", str(seq))]

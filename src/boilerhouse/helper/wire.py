@@ -1,0 +1,186 @@
+"""What is said about snapshots: the bodies of the helper's `/snapshots` routes.
+
+helper/store ─► Version, Saved, Restored, Page ─► JSON ─► SnapshotClient
+
+Both ends share this module, and the helper is a small program: nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, TypeVar, cast
+
+from boilerhouse.agent.protocol import Refused
+
+SNAPSHOTS = "/snapshots"
+CURRENT = "/snapshots/current"
+ARCHIVE = "/snapshots/archive"
+SAVE = "/snapshots/save"
+RESTORE = "/snapshots/restore"
+PROMOTE = "/snapshots/promote"
+
+VERSION = "x-boilerhouse-version"  # header of an archive that is sent: its Version as JSON
+GZIP = "application/gzip"
+
+Kind = Literal["save", "import", "restore", "side"]
+Mode = Literal["cold", "restart", "live"]
+
+KEEP = 3  # versions of one tenant and workload, if the workload says nothing else
+
+
+class _Told:
+    """Encoding by field names, spelled as on the rest of our wire: created_at ─► createdAt."""
+
+    def plain(self) -> dict[str, Any]:
+        return {_spelled(name): getattr(self, name) for name in _names(type(self))}
+
+    def encode(self) -> bytes:
+        return json.dumps(self.plain()).encode()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """Read what `plain` gives; fields of a newer sender are ignored."""
+        return cls(**{name: told[_spelled(name)] for name in _names(cls)})
+
+    @classmethod
+    def decode(cls, body: bytes) -> Self:
+        return cls.of(json.loads(body))
+
+
+T = TypeVar("T", bound=_Told)
+
+
+@dataclass(frozen=True, slots=True)
+class Version(_Told):
+    """One stored version of a tenant's overlays of a workload.
+
+    `current` is the one that a claim restores. `path` is where the archive lies on the volume.
+    """
+
+    tenant: str
+    workload: str
+    path: str
+    seq: int
+    digest: str  # sha256 of the archive's bytes, as hex
+    size: int  # bytes of the archive
+    entries: int  # in the archive; 0 if nobody counted
+    content: int  # bytes of the files in it; 0 if nobody counted
+    created_at: str  # RFC 3339
+    base: str  # digest of the version it came from, or ""
+    kind: Kind
+    pod: str  # UID of the Pod that wrote it, or ""
+    current: bool
+    exempt: bool = False  # from pruning
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(_Told):
+    """What became of a save: it is durable, whichever of these hold.
+
+    Not `current`: another save or import took its place meanwhile, so these bytes are kept as a
+    side version (`conflict`). `unchanged`: the stored version held exactly this already.
+    """
+
+    digest: str
+    seq: int
+    size: int
+    entries: int
+    current: bool
+    unchanged: bool
+    conflict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(_Told):
+    """A version is in the instance. `skipped`: what has no overlay directory any more.
+
+    `already`: it was there before this call. `container`: the agent's word for the tenant's
+    container as it was before a restart, or "".
+    """
+
+    digest: str
+    already: bool
+    skipped: tuple[str, ...] = ()
+    container: str = ""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        return cls(
+            digest=told["digest"],
+            already=told["already"],
+            skipped=tuple(told["skipped"]),
+            container=told["container"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list; `more` is where the next part begins, "" after the last."""
+
+    items: tuple[Version, ...]
+    more: str = ""
+
+    def encode(self) -> bytes:
+        items = [version.plain() for version in self.items]
+        return json.dumps({"items": items, "more": self.more}).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> Page:
+        told = json.loads(body)
+        return cls(tuple(Version.of(item) for item in told["items"]), told["more"])
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOrder(_Told):
+    """Body of POST /snapshots/save. `base`: the digest the instance started from, or ""."""
+
+    tenant: str
+    workload: str
+    pod: str  # UID
+    base: str
+    keep: int = KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOrder(_Told):
+    """Body of POST /snapshots/restore."""
+
+    tenant: str
+    workload: str
+    pod: str  # UID
+    digest: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOrder(_Told):
+    """Body of POST /snapshots/promote: the content of version `seq` becomes current."""
+
+    tenant: str
+    workload: str
+    seq: int
+    keep: int = KEEP
+
+
+def read_order(kind: type[T], body: bytes) -> T:
+    """Read an order; `Refused` unless every field is there and of its type."""
+    try:
+        told = kind.decode(body)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(400, "bad-order", f"the body is no {kind.__name__}: {error}") from None
+    for field in fields(cast(Any, kind)):
+        value, numeric = getattr(told, field.name), field.type == "int"
+        if type(value) is not (int if numeric else str):
+            raise Refused(400, "bad-order", f"{field.name} is not of its type")
+    return told
+
+
+def _names(kind: type[_Told]) -> list[str]:
+    return [field.name for field in fields(cast(Any, kind))]
+
+
+def _spelled(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
