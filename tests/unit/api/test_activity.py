@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
 from boilerhouse.api.activity import Activity
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
-from boilerhouse.core.clock import parse_time
+from boilerhouse.core.clock import parse_time, rfc3339_micro
 from tests.unit.api.conftest import Rest, soon
 
 
@@ -84,3 +84,50 @@ async def test_a_successor_is_not_touched(rest: Rest, claim: Claim) -> None:
     rest.house.activity.touch(claim)
     await soon(lambda: not rest.house.activity._pending)
     assert await noted(rest, claim) is None
+
+
+async def test_far_from_the_deadline_nothing_is_waited_for(rest: Rest, claim: Claim) -> None:
+    """A claim that was active just now is returned as it came."""
+    rest.house.activity.touch(claim)
+    await rest.world.settles(lambda: _after(rest, claim, None))
+    fresh = await rest.world.client.get(CLAIMS, claim.metadata.name)
+    assert await rest.house.activity.noted(fresh) is fresh
+
+
+async def test_near_the_deadline_the_note_is_written_first(rest: Rest, claim: Claim) -> None:
+    """Whoever gets the claim back gets it with the note on it: no idle decision can follow."""
+    old = await _dated(rest, claim, rest.world.clock.now() - timedelta(seconds=0.9))
+    now = rest.world.clock.now()
+    after = await rest.house.activity.noted(old)
+    assert after is not None
+    assert parse_time(after.metadata.annotations[names.LAST_ACTIVITY]) >= now
+
+
+async def test_a_claim_that_was_released_meanwhile_shows(rest: Rest, claim: Claim) -> None:
+    """Activity that came too late learns so before anybody is sent to the instance."""
+    old = await _dated(rest, claim, rest.world.clock.now() - timedelta(seconds=0.9))
+    await rest.world.client.delete(CLAIMS, claim.metadata.name)
+    await rest.world.gone(CLAIMS, claim.metadata.name)
+    assert await rest.house.activity.noted(old) is None
+
+
+async def test_a_note_from_the_future_is_replaced(rest: Rest, claim: Claim) -> None:
+    """A clock that was wrong once does not keep later activity from being noted."""
+    ahead = await _dated(rest, claim, rest.world.clock.now() + timedelta(days=1))
+    rest.house.activity.touch(ahead)
+    await soon(lambda: not rest.house.activity._pending)
+    written = await noted(rest, claim)
+    assert written is not None and written <= rest.world.clock.now()
+
+
+async def test_calls_in_flight_are_counted(rest: Rest, claim: Claim) -> None:
+    """Two at once are two, and none is left when they have ended."""
+    activity = rest.house.activity
+    async with activity.busy(claim), activity.busy(claim):
+        assert activity.in_flight(claim) == 2
+    assert activity.in_flight(claim) == 0
+
+
+async def _dated(rest: Rest, claim: Claim, at: datetime) -> Claim:
+    patch = {"metadata": {"annotations": {names.LAST_ACTIVITY: rfc3339_micro(at)}}}
+    return await rest.world.client.merge_patch(CLAIMS, claim.metadata.name, patch)

@@ -42,6 +42,7 @@ async def read_file(
     """Return a file's bytes, or the entries of a directory as JSON."""
     pod = await found(house, request, name)
     async with AsyncExitStack() as opening:
+        await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
         content = await opening.enter_async_context(
             _helper(house).open_file(name, path, uid=pod.metadata.uid)
         )
@@ -59,7 +60,8 @@ async def write_file(
     """Write a file, whole or not at all."""
     pod = await found(house, request, name)
     content = Body(await request.body())
-    await _helper(house).write_file(name, path, content, uid=pod.metadata.uid)
+    async with house.activity.busy(house.claim_of(pod)):
+        await _helper(house).write_file(name, path, content, uid=pod.metadata.uid)
     return FileDone(path, "written")
 
 
@@ -69,7 +71,8 @@ async def delete_file(
 ) -> FileDone:
     """Remove a file or an empty directory."""
     pod = await found(house, request, name)
-    await _helper(house).delete_file(name, path, uid=pod.metadata.uid)
+    async with house.activity.busy(house.claim_of(pod)):
+        await _helper(house).delete_file(name, path, uid=pod.metadata.uid)
     return FileDone(path, "deleted")
 
 
