@@ -1,4 +1,4 @@
-"""Whose processes run in the instance: a port, since that differs between the two worlds.
+"""Whose processes run in the instance, and how they are halted: a port, since the worlds differ.
 
 Pod (shared process namespace) ─► PodProcesses ─┐
 embedded kubelet ───────────────► its own      ─┴─► Processes ─► Agent
@@ -6,10 +6,17 @@ embedded kubelet ───────────────► its own      �
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from boilerhouse.agent import freezing
+
+_NEWCOMERS = 0.1  # seconds between looks for processes that came while the tenant is halted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +35,93 @@ class Processes(Protocol):
         """Return those that live now, oldest first as far as their numbers tell; may be none."""
         ...
 
+    async def freeze(self) -> None:
+        """Halt them all; on return none runs. May be repeated.
+
+        Who comes later is halted as well, until `thaw` or `kill`. Raises `Restless` if it takes
+        too long: then they run again.
+        """
+        ...
+
+    async def thaw(self) -> None:
+        """Let them go on. May be repeated, and needs no freeze before it."""
+        ...
+
+    async def kill(self) -> None:
+        """Kill those that are halted, without a moment to act; kubelet starts the tenant again.
+
+        Who runs is left alone: after a crash in between, this may be asked for a second time.
+        """
+        ...
+
 
 class PodProcesses:
     """A Pod whose containers share one process namespace.
 
     Number 1 there is the Pod's pause process; this process and its children are the agent's;
-    everything else is the tenant's.
+    everything else is the tenant's. Kubelet may start the tenant's container again at any moment,
+    and people may enter it: so while the tenant is halted, newcomers are looked for.
     """
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
+        self._watching: asyncio.Task[None] | None = None
+        self._enough = asyncio.Event()
 
     def of_tenant(self) -> list[Process]:
+        return [process for process, alive in self._all() if alive]
+
+    async def freeze(self) -> None:
+        await self._unwatch()
+        await freezing.freeze(self._numbers, _send)
+        self._enough.clear()
+        self._watching = asyncio.create_task(self._watch(), name="newcomers")
+
+    async def thaw(self) -> None:
+        await self._unwatch()
+        await asyncio.to_thread(freezing.thaw, self._numbers, _send)
+
+    async def kill(self) -> None:
+        await self._unwatch()
+        await asyncio.to_thread(self._kill)
+
+    def _kill(self) -> None:
+        # Once is enough: who is halted cannot fork.
+        for pid in self._numbers():
+            if freezing.state(pid) == "T":
+                _send(pid, signal.SIGKILL)
+
+    async def _watch(self) -> None:
+        while not self._enough.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NEWCOMERS):
+                    await self._enough.wait()
+            if not self._enough.is_set():
+                await asyncio.to_thread(freezing.stop_moving, self._numbers, _send)
+
+    async def _unwatch(self) -> None:
+        """Look for newcomers no more. A look under way is waited for: it may still stop some."""
+        self._enough.set()
+        if self._watching is not None:
+            await asyncio.wait({self._watching})
+            self._watching = None
+
+    def _numbers(self) -> list[int]:
+        return [process.pid for process, _ in self._all()]
+
+    def _all(self) -> list[tuple[Process, bool]]:
+        """Return the tenant's processes by number, and whether each lives."""
         parents: dict[int, int] = {}
-        found: list[Process] = []
+        found: list[tuple[Process, bool]] = []
         for path in self._proc.iterdir():
             seen = look(path) if path.name.isdecimal() else None
             if seen is not None:
                 process, parents[process.pid], alive = seen
-                if alive:
-                    found.append(process)
+                found.append((process, alive))
         agents = os.getpid()
         return [
-            process
-            for process in sorted(found, key=lambda process: process.pid)
+            (process, alive)
+            for process, alive in sorted(found, key=lambda one: one[0].pid)
             if process.pid != 1 and not _descends(process.pid, agents, parents)
         ]
 
@@ -66,6 +136,11 @@ def look(path: Path) -> tuple[Process, int, bool] | None:
     uid, gid = (int(fields[name].split()[1]) for name in ("Uid", "Gid"))
     alive = not fields["State"].startswith("Z")
     return Process(int(path.name), uid, gid), int(fields["PPid"]), alive
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:

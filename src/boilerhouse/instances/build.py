@@ -33,6 +33,7 @@ IDENTITY_DIR = "/run/boilerhouse"
 AGENT_TOKEN_DIR = "/run/boilerhouse-agent"  # noqa: S105  where the token is, not the token
 AGENT_STATE_DIR = "/var/lib/boilerhouse-agent"
 AGENT_STARTED_PATH = "/started"
+RESTORE_VARIABLE = "BOILERHOUSE_RESTORE"
 
 # CHOWN … FSETID: files of any owner, saved and restored as they were. KILL: freeze the tenant.
 _AGENT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL"]
@@ -61,10 +62,24 @@ def warm_pod(
 
 
 def cold_pod(
-    name: str, workload: str, spec: WorkloadSpec, settings: Settings, *, tenant: str, claim: str
+    name: str,
+    workload: str,
+    spec: WorkloadSpec,
+    settings: Settings,
+    *,
+    tenant: str,
+    claim: str,
+    restore: str = "",
 ) -> Body:
-    """Build an instance for one claim, whose reference (`ClaimRef`) it carries from birth."""
+    """Build an instance for one claim, whose reference (`ClaimRef`) it carries from birth.
+
+    With `restore`, the digest of a snapshot, its tenant starts only after a restore. That is said
+    to the agent alone and is no part of the blueprint: the template hash stays what it is.
+    """
     pod = _pod(name, workload, spec, settings)
+    if restore:
+        [agent] = pod["spec"]["initContainers"]
+        agent["env"] = [{"name": RESTORE_VARIABLE, "value": restore}]
     pod["metadata"]["labels"][names.TENANT] = names.label_value(tenant)
     pod["metadata"]["annotations"] = {
         names.SOURCE: "cold",

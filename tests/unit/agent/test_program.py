@@ -33,6 +33,8 @@ def test_the_pod_mounts_what_the_agent_expects() -> None:
     """Whoever builds Pods and the agent agree on where things are."""
     assert layout.IDENTITY_DIR == build.IDENTITY_DIR
     assert str(Path(layout.TOKEN_FILE).parent) == build.AGENT_TOKEN_DIR
+    assert layout.STATE_DIR == build.AGENT_STATE_DIR
+    assert layout.RESTORE_VARIABLE == build.RESTORE_VARIABLE
 
 
 @pytest.mark.parametrize("program", ["agent", "helper"])

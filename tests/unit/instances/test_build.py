@@ -159,6 +159,15 @@ def test_a_cold_pod_carries_its_claim_from_birth() -> None:
     assert "ownerReferences" not in pod["metadata"]
 
 
+def test_a_cold_pod_with_a_past_waits_for_it() -> None:
+    """The agent alone is told what to wait for; the blueprint's hash is that of any instance."""
+    plain = cold_pod("inst-x", "web", FULL, SETTINGS, tenant="a", claim="c/u")
+    pod = cold_pod("inst-x", "web", FULL, SETTINGS, tenant="a", claim="c/u", restore="d1")
+    [agent] = pod["spec"]["initContainers"]
+    assert agent.pop("env") == [{"name": "BOILERHOUSE_RESTORE", "value": "d1"}]
+    assert pod == plain
+
+
 def test_the_token_is_in_a_secret_of_its_own() -> None:
     """Found by the Pod's name, swept by its label."""
     assert agent_secret("inst-x", "secret") == {

@@ -1,0 +1,116 @@
+"""Bringing processes to a standstill, whatever they do meanwhile.
+
+list ─► stop who moves ─► list again ─► … ─► two looks in a row at the same, unmoving processes
+
+One look proves nothing: who was seen at rest may have been woken by somebody who was seen later,
+and who forks while it is being stopped leaves a child that was on no list. Once everybody on a
+list was at rest, nobody is left to fork or to wake, so the next look that finds the same is true.
+
+A process rests when every thread of it does. Its first thread may be a zombie while others run on,
+and a thread within a system call stops only when that ends: so threads are looked at, one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+SECONDS = 10.0  # what a standstill may take
+_LOOKS = 8  # in a row, before the processor is left to others for a moment
+_SHORTEST, _LONGEST = 0.001, 0.05
+_DEAD = frozenset("ZXx")
+_AT_REST = frozenset("Tt") | _DEAD
+
+Numbers = Callable[[], Iterable[int]]
+Send = Callable[[int, int], None]  # a signal to a process; one that is gone is no error
+
+
+class Restless(Exception):
+    """Some process cannot be brought to rest; what was stopped goes on again."""
+
+
+async def freeze(numbers: Numbers, send: Send, seconds: float = SECONDS) -> None:
+    """Stop the processes; on return none of them runs, nor any that they forked.
+
+    `numbers` lists them anew each time it is called, dead ones included or not.
+    """
+    time = asyncio.get_running_loop().time
+    deadline = time() + seconds
+    pause = _SHORTEST
+    try:
+        while moving := await _to_its_end(numbers, send):
+            if time() >= deadline:
+                raise Restless(_words(moving, seconds))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+    except BaseException:
+        thaw(numbers, send)
+        raise
+
+
+async def _to_its_end(numbers: Numbers, send: Send) -> dict[int, str]:
+    """Look in a thread, which cannot be cut off: it must not stop anybody after a thaw."""
+    looking = asyncio.create_task(asyncio.to_thread(_look, numbers, send))
+    try:
+        return await asyncio.shield(looking)
+    except asyncio.CancelledError:
+        await asyncio.wait({looking})
+        raise
+
+
+def thaw(numbers: Numbers, send: Send) -> None:
+    """Let them all go on, also those that the tenant itself had stopped: we cannot tell."""
+    for pid in numbers():
+        send(pid, signal.SIGCONT)
+
+
+def stop_moving(numbers: Numbers, send: Send) -> None:
+    """Stop those that move now; no promise about what they do meanwhile."""
+    for pid in numbers():
+        if state(pid) not in ("", "T"):
+            send(pid, signal.SIGSTOP)
+
+
+def state(pid: int) -> str:
+    """Return T for a process at rest, the letter of a thread that is not, nothing for the dead."""
+    letters = set()
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  many, and only their names
+            with contextlib.suppress(OSError):
+                letters.add(_letter(f"/proc/{pid}/task/{thread}/stat"))
+    if letters <= _DEAD:
+        return ""
+    return min(letters - _AT_REST, default="T")
+
+
+def _letter(file: str) -> str:
+    with open(file, "rb") as opened:  # noqa: PTH123  one of thousands
+        # The name before it is the tenant's choice and may hold anything, brackets too.
+        return opened.read().rpartition(b")")[2].split(maxsplit=1)[0].decode()
+
+
+def _look(numbers: Numbers, send: Send) -> dict[int, str]:
+    """Look a few times; return what still moves, nothing once two looks agree that nothing does."""
+    before: set[int] | None = None
+    moving: dict[int, str] = {}
+    for _ in range(_LOOKS):
+        seen = {pid: letter for pid in numbers() if (letter := state(pid))}
+        moving = {pid: letter for pid, letter in seen.items() if letter != "T"}
+        for pid in moving:
+            send(pid, signal.SIGSTOP)
+        if not moving and before == set(seen):
+            return {}
+        before = None if moving else set(seen)
+    return moving or dict.fromkeys(before or (), "T")
+
+
+def _words(moving: dict[int, str], seconds: float) -> str:
+    pid, letter = next(iter(moving.items()))
+    if letter == "D":
+        what = f"process {pid} is held up in the kernel, by a disk or a network file system"
+    else:
+        what = f"its processes appear faster than they can be stopped, {pid} among them"
+    return f"the tenant did not come to rest in {seconds:g} s: {what}"
