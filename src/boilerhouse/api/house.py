@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from litestar.di import NamedDependency
@@ -38,7 +39,7 @@ from boilerhouse.workloads.objects import WORKLOADS
 if TYPE_CHECKING:
     from types import TracebackType
 
-INTRODUCTION = 5.0  # seconds that a command waits for its instance to know whose it is
+INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is
 EXECS = 64  # commands that may run at the same time, over all instances
 
 
@@ -164,14 +165,18 @@ class House:
     async def introduced(self, pod: Pod) -> None:
         """Wait until an instance knows whose it is, which its claim does not wait for.
 
-        Not for ever: an instance whose agent is dead must still be looked into.
+        Not for ever, and not each time: an instance whose agent is dead, or that no helper can
+        reach, must still be looked into. Patience is counted from the claim's beginning.
         """
         claim = self.claim_of(pod)
         if claim is None:
             return
         key = Key(claim.metadata.namespace, claim.metadata.name)
+        since = None if claim.status is None else claim.status.claimed_at
+        passed = timedelta(0) if since is None else self.clock.now() - since
+        left = min(max(INTRODUCTION - passed, timedelta(0)), INTRODUCTION)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(INTRODUCTION):
+            async with asyncio.timeout(left.total_seconds()):
                 await self.operator.news.until(key, lambda: self._is_introduced(key))
 
     def _is_introduced(self, key: Key) -> bool:

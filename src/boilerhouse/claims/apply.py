@@ -169,7 +169,8 @@ class Applier:
             scopes=() if access is None else access.scopes,
         )
         await self.identities.deliver(pod, pod_uid, identity)
-        self.memory.note_delivered(key, pod_uid)
+        assert seen.pod is not None, "it was decided for this Pod"
+        self.memory.note_delivered(key, seen.pod.life)
 
     async def _delete(self, claim: ClaimSeen) -> None:
         try:

@@ -50,6 +50,7 @@ from boilerhouse.workloads.machine import WorkloadPhase
 ATTEMPTS = 10  # of one step in a row, before the claim is in Error
 IMAGE_PATIENCE = timedelta(minutes=1)  # kubelet has tried three times by then
 NOW = timedelta(0)
+SAID = 1024  # characters of a detail that a condition repeats
 
 INSTANCE_READY = "InstanceReady"
 IDENTITY_DELIVERED = "IdentityDelivered"
@@ -99,14 +100,15 @@ def _obtain(seen: Seen, claim: ClaimSeen) -> Plan:
     match _next(seen, claim):
         case _Usable(pod):
             if in_error:
-                return _go(claim, ClaimPhase.PENDING, "Recovered", "")
+                return _recovered(seen, claim, "")
             return _activate(seen, claim, pod)
         case _Starting(detail, again_in):
+            if in_error:
+                return _recovered(seen, claim, detail)
             plan = _said(claim, ClaimPhase.PENDING, "Starting", detail)
             return plan or Wait(detail or "the instance is starting", again_in)
         case _Blocked(reason, detail):
-            plan = _said(claim, ClaimPhase.ERROR, reason, detail)
-            return plan or Wait(detail)
+            return _failed(seen, claim, reason, detail) or Wait(detail)
         case Do(steps):
             return _attempt(seen, claim, *steps)
         case Wait(why) as wait:  # for the workload: in Error as well, or the phase would flap
@@ -306,7 +308,7 @@ def _attempt(seen: Seen, claim: ClaimSeen, *steps: Step) -> Plan:
     setback = _setback_of(seen, steps)
     if setback is not None and (setback.refused or setback.count >= ATTEMPTS):
         reason = "Refused" if setback.refused else "StepFails"
-        plan = _said(claim, ClaimPhase.ERROR, reason, setback.why)
+        plan = _failed(seen, claim, reason, setback.why)
         if plan is not None:
             return plan
     return _patiently(seen, *steps)
@@ -337,6 +339,41 @@ def _said(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> Writ
     return None if plan.status == claim.status else plan
 
 
+def _failed(seen: Seen, claim: ClaimSeen, reason: str, detail: str) -> WriteStatus | None:
+    """Write Error, with the reason where whoever asks later finds it; None if it is there."""
+    return _without(seen, claim, ClaimPhase.ERROR, reason, detail)
+
+
+def _recovered(seen: Seen, claim: ClaimSeen, detail: str) -> WriteStatus:
+    """Leave Error, which is always a change."""
+    plan = _without(seen, claim, ClaimPhase.PENDING, "Recovered", detail)
+    assert plan is not None, "another phase is another status"
+    return plan
+
+
+def _without(
+    seen: Seen, claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
+) -> WriteStatus | None:
+    """Write a phase in which there is no instance to be used, and why there is none."""
+    conditions = with_condition(
+        claim.status.conditions,
+        INSTANCE_READY,
+        ConditionStatus.FALSE,
+        reason,
+        detail[:SAID],
+        generation=claim.generation,
+        now=seen.now,
+    )
+    status = structs.replace(_status(claim, phase, detail), conditions=conditions)
+    return None if status == claim.status else WriteStatus(status, reason)
+
+
+def error_reason(status: ClaimStatus) -> str:
+    """Return the word for why a claim is in Error, for programs."""
+    ready = find(status.conditions, INSTANCE_READY)
+    return "ClaimError" if ready is None else ready.reason
+
+
 def _status(claim: ClaimSeen, phase: ClaimPhase, detail: str) -> ClaimStatus:
     return structs.replace(
         claim.status,
@@ -358,10 +395,13 @@ def _conditions(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> tuple[Condit
         if pod.usable
         else (ConditionStatus.FALSE, "NotReady", why)
     )
-    done = seen.delivered or _is_true(claim.status.conditions, IDENTITY_DELIVERED)
+    # The files lie in memory: a machine that was down has lost them, and its agents begin anew.
+    life = f"after {pod.agent_restarts} restarts of the agent" if pod.agent_restarts else ""
+    before = find(claim.status.conditions, IDENTITY_DELIVERED)
+    done = before is not None and (before.status, before.message) == (ConditionStatus.TRUE, life)
     told = (
-        (ConditionStatus.TRUE, "Delivered", "")
-        if done
+        (ConditionStatus.TRUE, "Delivered", life)
+        if done or seen.delivered
         else (ConditionStatus.UNKNOWN, "Delivering", "the instance does not know yet whose it is")
     )
     conditions = claim.status.conditions

@@ -21,7 +21,7 @@ class Memory:
     def __init__(self, clock: Clock, chance: Random) -> None:
         self.setbacks: Setbacks[Key] = Setbacks(clock, chance)
         self._sole: OrderedDict[Key, str] = OrderedDict()  # the claim's UID, and version
-        self._delivered: OrderedDict[Key, str] = OrderedDict()  # the Pod's UID
+        self._delivered: OrderedDict[Key, str] = OrderedDict()  # the agent's life
 
     def is_sole(self, key: Key, claim: ClaimSeen) -> bool:
         """Whether the claim was found to be the only one for its tenant and workload.
@@ -30,14 +30,14 @@ class Memory:
         """
         return self._sole.get(key) == _looked_at(claim)
 
-    def is_delivered(self, key: Key, pod_uid: str) -> bool:
-        return self._delivered.get(key) == pod_uid
+    def is_delivered(self, key: Key, life: str) -> bool:
+        return self._delivered.get(key) == life
 
     def note_sole(self, key: Key, claim: ClaimSeen) -> None:
         _remember(self._sole, key, _looked_at(claim))
 
-    def note_delivered(self, key: Key, pod_uid: str) -> None:
-        _remember(self._delivered, key, pod_uid)
+    def note_delivered(self, key: Key, life: str) -> None:
+        _remember(self._delivered, key, life)
 
     def forget(self, key: Key) -> None:
         """The claim is gone."""

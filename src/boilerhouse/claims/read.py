@@ -106,7 +106,7 @@ class Reader:
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             strays=strays,
             sole=self.memory.is_sole(key, claim),
-            delivered=pod is not None and self.memory.is_delivered(key, pod.uid),
+            delivered=pod is not None and self.memory.is_delivered(key, pod.life),
             setback=self.memory.setbacks.of(key),
         )
         return self._with_spare(key, seen)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from boilerhouse.core import names
-from boilerhouse.instances.build import TENANT_CONTAINER
+from boilerhouse.instances.build import AGENT_CONTAINER, TENANT_CONTAINER
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from boilerhouse.kube.kinds import ContainerStatus, Pod
 
@@ -56,6 +56,11 @@ def instance(pod: Pod) -> InstanceSeen:
         image_failure=next(_image_failures(pod), ""),
         trouble=next(_troubles(pod), ""),
         restarts=sum(container.restart_count for container in status.container_statuses),
+        agent_restarts=sum(
+            container.restart_count
+            for container in status.init_container_statuses
+            if container.name == AGENT_CONTAINER
+        ),
     )
 
 

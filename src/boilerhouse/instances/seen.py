@@ -60,6 +60,12 @@ class InstanceSeen:
     image_failure: str = ""  # why the image does not arrive
     trouble: str = ""  # why else it does not get ready: crash loops, a container that cannot start
     restarts: int = 0
+    agent_restarts: int = 0
+
+    @property
+    def life(self) -> str:
+        """What tells one life of its agent from the next: what lay in memory is gone by then."""
+        return f"{self.uid}/{self.agent_restarts}"
 
     @property
     def usable(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -98,7 +99,7 @@ async def test_a_command_waits_until_the_instance_knows_whose_it_is(
     assert (await running).json()["stdout"] == "hi\n"
     assert [told for told, _ in rest.world.identities.told] == [name]
     rest.world.identities.unreachable = True
-    monkeypatch.setattr("boilerhouse.api.house.INTRODUCTION", 0.05)
+    monkeypatch.setattr("boilerhouse.api.house.INTRODUCTION", timedelta(seconds=0.05))
     name = (await rest.claim("bob")).json()["instanceId"]
     assert (await run(rest, name, "echo", "hi")).status_code == 200
 

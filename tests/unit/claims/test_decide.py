@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from boilerhouse.claims.decide import ATTEMPTS, decide
+from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Endpoint, Source
@@ -242,8 +242,8 @@ def test_a_claim_with_a_rival_gives_its_pod_up() -> None:
     assert plan == WriteIntent(None)
     gone = decide(seen(claim(), sole=False, setback=rival))
     assert phase_of(gone) == (P.ERROR, "because")
-    in_error = claim(P.ERROR, intent=WARM, status=ClaimStatus(detail="because"))
-    held = replace(in_error, status=msgspec.structs.replace(in_error.status, observed_generation=1))
+    assert isinstance(gone, WriteStatus)
+    held = claim(P.ERROR, intent=WARM, status=gone.status)
     assert decide(seen(held, sole=False, setback=rival)) == Wait("because", rival.due_in)
 
 
@@ -278,9 +278,11 @@ def test_trouble_is_told_while_pending(trouble: dict[str, object], word: str) ->
 def test_an_image_that_keeps_failing_is_an_error() -> None:
     """After a minute of failures the claim says so, and recovers when the image arrives."""
     pod = bound(ready=False, image_failure="ErrImagePull", waited=timedelta(minutes=1))
-    phase, detail = phase_of(decide(seen(claim(intent=WARM), pod=pod)))
+    plan = decide(seen(claim(intent=WARM), pod=pod))
+    phase, detail = phase_of(plan)
     assert phase == P.ERROR
-    told = claim(P.ERROR, intent=WARM, status=ClaimStatus(detail=detail, observed_generation=1))
+    assert isinstance(plan, WriteStatus)
+    told = claim(P.ERROR, intent=WARM, status=plan.status)
     assert decide(seen(told, pod=pod)) == Wait(detail)
     assert phase_of(decide(seen(told, pod=bound()))) == (P.PENDING, "")
 
@@ -304,10 +306,12 @@ def test_an_own_pod_that_has_ended_is_given_up() -> None:
 )
 def test_a_workload_that_cannot_be_used_is_an_error(workload: Blueprint | None, word: str) -> None:
     """Missing, deleted or in Error: the claim is in Error and names the reason, once."""
-    phase, detail = phase_of(decide(seen(claim(), workload=workload)))
+    plan = decide(seen(claim(), workload=workload))
+    phase, detail = phase_of(plan)
     assert phase == P.ERROR
     assert word in detail
-    told = claim(P.ERROR, status=ClaimStatus(detail=detail, observed_generation=1))
+    assert isinstance(plan, WriteStatus)
+    told = claim(P.ERROR, status=plan.status)
     assert decide(seen(told, workload=workload)) == Wait(detail)
 
 
@@ -343,7 +347,9 @@ def test_ten_failures_in_a_row_are_an_error_that_is_still_tried() -> None:
     """S0's reconcile failure; retried in Error, so that the phase does not flap."""
     failed = setback("CreatePod", count=ATTEMPTS)
     assert phase_of(decide(seen(claim(intent=COLD), setback=failed))) == (P.ERROR, "because")
-    told = claim(P.ERROR, intent=COLD, status=ClaimStatus(detail="because", observed_generation=1))
+    written = decide(seen(claim(intent=COLD), setback=failed))
+    assert isinstance(written, WriteStatus)
+    told = claim(P.ERROR, intent=COLD, status=written.status)
     assert decide(seen(told, setback=failed)) == Wait("because", failed.due_in)
     due = replace(failed, due_in=timedelta(0))
     assert decide(seen(told, setback=due)) == Do((CreatePod(COLD.pod),))
@@ -353,6 +359,19 @@ def test_a_refusal_is_an_error_at_once() -> None:
     """A quota is not going to change its mind ten times."""
     refused = setback("CreatePod", refused=True)
     assert phase_of(decide(seen(claim(intent=COLD), setback=refused))) == (P.ERROR, "because")
+
+
+def test_the_reason_of_an_error_is_on_the_claim() -> None:
+    """Whoever asks later, another process included, finds the word; it goes when it is over."""
+    plan = decide(seen(claim(), workload=None))
+    assert isinstance(plan, WriteStatus)
+    assert error_reason(plan.status) == "WorkloadNotFound"
+    held = claim(P.ERROR, status=plan.status)
+    assert decide(seen(held, workload=None)) == Wait("workload web does not exist")
+    recovered = decide(seen(replace(held, intent=WARM), pod=bound()))
+    assert isinstance(recovered, WriteStatus)
+    assert error_reason(recovered.status) == "Recovered"
+    assert error_reason(ClaimStatus(phase=P.ERROR)) == "ClaimError"
 
 
 def test_error_becomes_pending_when_the_step_has_worked() -> None:
@@ -392,6 +411,20 @@ def test_identity_is_delivered_after_activation() -> None:
     assert isinstance(plan, WriteStatus)
     told = find(plan.status.conditions, "IdentityDelivered")
     assert told is not None and told.status == ConditionStatus.TRUE
+
+
+def test_identity_is_delivered_again_to_an_agent_that_began_anew() -> None:
+    """The files lie in memory, which a machine that was down has lost."""
+    again = bound(agent_restarts=1)
+    plan = decide(seen(active(), pod=again))
+    assert isinstance(plan, WriteStatus)
+    told = find(plan.status.conditions, "IdentityDelivered")
+    assert told is not None and told.status == ConditionStatus.UNKNOWN
+    unsure = active(status=plan.status)
+    assert decide(seen(unsure, pod=again)) == Do((DeliverIdentity("warm-1", "pod-1"),))
+    plan = decide(seen(unsure, pod=again, delivered=True))
+    assert isinstance(plan, WriteStatus)
+    assert decide(seen(active(status=plan.status), pod=again)) == Wait("the claim is met")
 
 
 def test_a_crash_loop_stays_active_and_is_told() -> None:

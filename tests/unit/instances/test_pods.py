@@ -142,3 +142,10 @@ def test_crash_loops_are_trouble() -> None:
     found = seen(status=again)
     assert found.trouble == "tenant: Error: restarted 3 times, last exit code 1"
     assert found.restarts == 3
+
+
+def test_the_lives_of_the_agent_are_told_apart() -> None:
+    """Other sidecars and the tenant's own restarts do not count."""
+    states = [{"name": "agent", "restartCount": 2}, {"name": "other", "restartCount": 5}]
+    found = seen(status={"initContainerStatuses": states})
+    assert (found.agent_restarts, found.life) == (2, f"{found.uid}/2")

@@ -20,13 +20,12 @@ from boilerhouse.api.informers import listed
 from boilerhouse.api.inputs import DEFAULT_WAIT, Wait, own_tenant, tenant_id
 from boilerhouse.api.paths import V1
 from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
+from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed
-from boilerhouse.claims.seen import WriteStatus
 from boilerhouse.core.names import claim_name
-from boilerhouse.kube.resources import Key
 from boilerhouse.kube.status import NotFound
 
 SHORTEST = 0.5  # seconds: `wait=0` still writes the claim before it answers
@@ -74,7 +73,7 @@ async def claim(
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
     if acquired.phase == ClaimPhase.ERROR:
-        raise _failed(house, found)
+        raise _failed(found)
     total = house.clock.monotonic() - began
     body = views.claimed(found, source=acquired.source, stages=acquired.timings, total=total)
     if not acquired.usable:
@@ -182,7 +181,7 @@ def _workload(data: ClaimRequest | ReleaseRequest) -> str:
     return named.pop()
 
 
-def _failed(house: House, claim: Claim) -> Problem:
+def _failed(claim: Claim) -> Problem:
     """Say why a claim is in Error."""
     status, meta = claim.status, claim.metadata
     assert status is not None, "it is in Error"
@@ -190,12 +189,4 @@ def _failed(house: House, claim: Claim) -> Problem:
     details = {"phase": str(status.phase), "claim": meta.name}
     if "exceeded quota" in detail:
         return Problem(429, "QuotaExceeded", detail, details=details, headers={"retry-after": "5"})
-    return conflict(_reason(house, Key(meta.namespace, meta.name)), detail, details)
-
-
-def _reason(house: House, key: Key) -> str:
-    """Return the word for why a claim is in Error, if it was decided in this process."""
-    for entry in reversed(house.operator.recorder.passes("claims", key)):
-        if isinstance(entry.plan, WriteStatus) and entry.plan.status.phase == ClaimPhase.ERROR:
-            return entry.plan.reason
-    return "ClaimError"
+    return conflict(error_reason(status), detail, details)
