@@ -25,6 +25,7 @@ from boilerhouse.api.handlers import (
     logs,
     resources,
     settings,
+    snapshots,
     system,
     tenants,
 )
@@ -53,6 +54,7 @@ HANDLERS = [
     system.health,
     system.why,
     system.metrics,
+    *snapshots.HANDLERS,
 ]
 
 

@@ -22,6 +22,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.errors import Retry
+from boilerhouse.helper.asking import HelperUnavailable
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.status import (
     AlreadyExists,
@@ -188,8 +189,11 @@ def problem_of(error: Exception) -> Problem:
             return of_cluster(error)
         case HTTPException():
             return of_framework(error)
-        case Refused() if error.status in (400, 404, 409, 413, 422):
+        case Refused() if error.status in (400, 404, 409, 413, 422, 507):
             return Problem(error.status, _word(error.code), str(error))
+        case HelperUnavailable():
+            message = f"the snapshot helper cannot be asked: {error}"
+            return Problem(503, "HelperUnavailable", message)
         case Refused() | Retry():
             return Problem(503, "InstanceUnavailable", f"the instance cannot be asked: {error}")
         case _:

@@ -28,6 +28,7 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Pod
@@ -75,6 +76,7 @@ class House:
     feed: Feed
     auth: Auth
     helper: HelperClient | None = None  # the way to what lies in instances
+    snapshots: SnapshotClient | None = None  # and to what was saved of them
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
 
@@ -86,6 +88,7 @@ class House:
         signing: bytes,
         key: str = "",
         helper: HelperClient | None = None,
+        snapshots: SnapshotClient | None = None,
     ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
@@ -103,6 +106,7 @@ class House:
             Feed(informers, clock),
             Auth(client, informers, clock, signing=signing, key=key),
             helper,
+            snapshots,
         )
 
     @property

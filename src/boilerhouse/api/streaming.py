@@ -10,7 +10,7 @@ wrong with it is still an honest status code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -55,8 +55,10 @@ class Streaming(Response[Any]):
         *,
         media_type: str,
         opened: AsyncExitStack | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(None, media_type=media_type)
+        self._more_headers = dict(headers or {})
         self._streams = streams
         self._chunks = chunks
         self._opened = opened or AsyncExitStack()
@@ -83,6 +85,7 @@ class Streaming(Response[Any]):
             (b"content-type", str(self.media_type).encode()),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),  # a proxy that collects pieces spoils the point
+            *((name.encode(), value.encode()) for name, value in self._more_headers.items()),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         closing = getattr(self._chunks, "aclose", None)

@@ -23,6 +23,7 @@ from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.ensure import HelperKeeper
 from boilerhouse.helper.identities import HelperIdentities
+from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.leader import Elector
@@ -109,7 +110,13 @@ async def household(
         if bound is not None:
             from boilerhouse.api.house import House
 
-            house = House.of(operator, signing=means.signing, key=key, helper=_helper(means))
+            house = House.of(
+                operator,
+                signing=means.signing,
+                key=key,
+                helper=_helper(means),
+                snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
+            )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run(running.stopping))
         if keep_helper:

@@ -1,0 +1,164 @@
+"""What handlers of stored snapshots share: how one looks, whose it is, whether it may be changed.
+
+caller's body ─► Upload ─► SnapshotClient ─► helper ─► store
+Version ─► Snapshot ─► JSON
+
+What is stored may be exchanged only while nobody works on it: an instance that is saved afterwards
+would not know of the exchange, and its files would end beside what was put, not in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litestar import Request
+from litestar.exceptions import HTTPException
+
+from boilerhouse.agent.message import Body
+from boilerhouse.api.errors import Problem, conflict
+from boilerhouse.api.hangup import HungUp
+from boilerhouse.api.house import House
+from boilerhouse.api.views import View
+from boilerhouse.claims.acquire import is_for
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.core import names
+from boilerhouse.helper.snapshots import SnapshotClient
+from boilerhouse.helper.wire import KEEP, Version
+from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.status import BadRequest, NotFound
+
+UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
+CURRENT = "current"  # instead of a number: the version that a claim restores
+
+# A claim in one of these has an instance, or may have one in a moment.
+_AT_WORK = frozenset(ClaimPhase) - {ClaimPhase.RELEASED, ClaimPhase.ERROR}
+
+
+class Snapshot(View, frozen=True):
+    """A stored version (S3: tenantId, workloadRef, path; and what else is known of it)."""
+
+    tenant_id: str
+    workload_ref: str
+    path: str
+    version: int
+    digest: str
+    size: int  # bytes of the archive
+    created_at: str
+    current: bool
+    kind: str  # save, import, restore or side
+    entries: int | None = None
+    content: int | None = None  # bytes of the files in it
+    base: str | None = None
+    pod: str | None = None
+    exempt: bool | None = None
+
+
+def shown(version: Version) -> Snapshot:
+    """Show a version; what nobody counted is left out."""
+    return Snapshot(
+        tenant_id=version.tenant,
+        workload_ref=version.workload,
+        path=version.path,
+        version=version.seq,
+        digest=version.digest,
+        size=version.size,
+        created_at=version.created_at,
+        current=version.current,
+        kind=version.kind,
+        entries=version.entries or None,
+        content=version.content or None,
+        base=version.base or None,
+        pod=version.pod or None,
+        exempt=version.exempt or None,
+    )
+
+
+def snapshots_of(house: House) -> SnapshotClient:
+    if house.snapshots is None:
+        raise Problem(503, "HelperUnavailable", "there is no snapshot helper to ask")
+    return house.snapshots
+
+
+def version_number(text: str) -> int | None:
+    """Read which version is meant; None is the current one."""
+    if text == CURRENT:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise Problem(400, "BadRequest", f"a version is a number or `{CURRENT}`, not {text!r}")
+    return int(text)
+
+
+async def keep_of(house: House, workload: str) -> int:
+    """Return how many versions the workload keeps; the usual number if it is gone."""
+    try:
+        spec = (await house.workload(workload)).spec
+    except Problem:
+        return KEEP
+    kept = (spec.get("filesystem") or {}).get("keepVersions")
+    return kept if isinstance(kept, int) else KEEP
+
+
+async def require_unused(house: House, tenant: str, workload: str) -> None:
+    """Refuse with 409 while the tenant has an instance of the workload; the server is asked."""
+    name = names.claim_name(tenant, workload)
+    try:
+        claim = await house.client.get(CLAIMS, name)
+    except (NotFound, BadRequest):
+        claim = None
+    if claim is not None and is_for(claim, tenant, workload):
+        phase = ClaimPhase.PENDING if claim.status is None else claim.status.phase
+        if phase in _AT_WORK:
+            raise _in_use(tenant, workload, f"its claim is {phase}")
+    labels = {
+        names.MANAGED: "true",
+        names.WORKLOAD: workload,
+        names.TENANT: names.label_value(tenant),
+    }
+    for pod in (await house.client.list(PODS, labels=labels)).items:
+        if pod.metadata.annotations.get(names.TENANT_ID) == tenant:
+            raise _in_use(tenant, workload, f"instance {pod.metadata.name} is still there")
+
+
+def _in_use(tenant: str, workload: str, why: str) -> Problem:
+    message = f"{tenant!r} is using {workload!r} ({why}): release it first"
+    return conflict("SnapshotInUse", message, {"tenantId": tenant, "workloadRef": workload})
+
+
+def no_snapshot(tenant: str, workload: str) -> Problem:
+    message = f"nothing is stored of tenant {tenant!r} and workload {workload!r}"
+    return Problem(404, "SnapshotNotFound", message)
+
+
+class Upload(Body):
+    """A request's body on its way through, never held as a whole."""
+
+    def __init__(self, request: Request[Any, Any, Any]) -> None:
+        self.length = request.content_length
+        if self.length is not None and self.length > UPLOAD_LIMIT:
+            raise _too_large()
+        self._pieces = request.stream()
+        self._left = UPLOAD_LIMIT
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece = b""
+        while not piece:  # the last of them is always empty
+            try:
+                piece = await anext(self._pieces)
+            except HTTPException:
+                raise HungUp from None
+        self._left -= len(piece)
+        if self._left < 0:
+            raise _too_large()
+        return piece
+
+    async def close(self) -> None:
+        await self._pieces.aclose()
+
+
+def _too_large() -> Problem:
+    return Problem(413, "TooLarge", f"an archive may have {UPLOAD_LIMIT >> 30} GiB")
