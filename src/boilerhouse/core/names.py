@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 GROUP = "boilerhouse.dev"
 VERSION = "v1alpha1"
@@ -37,6 +38,12 @@ PORTS = f"{GROUP}/ports"  # on a Pod: "<guest>:<reached at>,…" if a node had t
 LAST_ACTIVITY = f"{GROUP}/last-activity"  # on a Claim: when the tenant last did something
 POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have (claims/intent.py)
 RELEASE = f"{GROUP}/release"  # on a Claim: the user wants it released
+# On a Claim whose release failed; the first two name the round (claims/rounds.py) that they mean.
+CLAIMED_AGAIN = f"{GROUP}/claimed-again"  # the tenant wants its instance back
+RELEASE_RETRY = f"{GROUP}/release-retry"  # try again now
+RELEASE_FORCE = f"{GROUP}/release-force"  # give up what could not be saved
+RESTORE_PREVIOUS = f"{GROUP}/restore-previous"  # on a Claim: "true", an older version will do
+RESTORED = f"{GROUP}/restored"  # on a Pod: "<digest>/<container before>", whose files are in it
 
 FINALIZER = f"{GROUP}/cleanup"
 
@@ -104,6 +111,7 @@ def label_value(tenant: str) -> str:
     return _with_hash(tenant, _digest(tenant)[:10], NAME_LIMIT)
 
 
+@lru_cache(maxsize=4096)  # a pass over a claim asks for it several times
 def claim_name(tenant: str, workload: str) -> str:
     """Return the canonical name of the Claim: creating it is the lock on (tenant, workload)."""
     digest = claim_hash(tenant, workload)

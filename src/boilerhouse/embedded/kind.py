@@ -49,6 +49,10 @@ class ScalePaths:
     label_selector: str = ""
 
 
+def _default_nothing(_body: Body, _kept: frozenset[str]) -> None:
+    """Change nothing."""
+
+
 def _leave(_body: Body) -> None:
     """Change nothing."""
 
@@ -65,8 +69,9 @@ def _accept(_body: Body, _old: Body | None) -> list[Cause]:
 class Hooks:
     """What a built-in kind does beyond its schema. Every hook works on a private copy, in place."""
 
-    # Fill in defaults that a schema cannot express. Runs on create and on update, before validate.
-    default: Callable[[Body], None] = _leave
+    # Fill in defaults that a schema cannot express. Runs on create and on update, before validate;
+    # the fields named second are as they are stored, so they have been through it.
+    default: Callable[[Body, frozenset[str]], None] = _default_nothing
     # Clear what a client may not set at birth (status), set what the server does (phase Pending).
     on_create: Callable[[Body], None] = _leave
     # (new, old): carry over what a client leaves out and may not change (a Service's clusterIP).

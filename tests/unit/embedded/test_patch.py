@@ -166,3 +166,46 @@ def test_depth_is_bounded() -> None:
     digging = [{"op": "add", "path": "/a" * i, "value": {}} for i in range(1, 300)]
     with pytest.raises(BadRequest, match="nested deeper"):
         patch.json_patch({}, digging)
+
+
+def test_moving_and_copying_do_not_dig_deeper() -> None:
+    """What is moved or copied counts with its depth where it arrives."""
+    body: dict[str, Any] = {"deep": 1, "here": {}}
+    for _ in range(150):
+        body["deep"] = {"a": body["deep"]}
+    for _ in range(100):
+        body["here"] = {"a": body["here"]}
+    for operation in ("move", "copy"):
+        with pytest.raises(BadRequest, match="nested deeper"):
+            patch.json_patch(
+                body, [{"op": operation, "from": "/deep", "path": "/here" + "/a" * 100 + "/b"}]
+            )
+
+
+@pytest.mark.parametrize(
+    ("into", "change"),
+    [
+        (patch.merge_into, {"new": {"list": [{"b": 2}]}, "gone": None}),
+        (
+            patch.patch_into,
+            [
+                {"op": "add", "path": "/new", "value": {"list": [{"b": 2}]}},
+                {"op": "remove", "path": "/gone"},
+            ],
+        ),
+        (
+            lambda body, change: patch.strategic_into(body, change, {}),
+            {"new": {"list": [{"b": 2}]}, "gone": None},
+        ),
+    ],
+    ids=["merge", "json", "strategic"],
+)
+def test_in_place(into: Any, change: Any) -> None:
+    """On a body of one's own the outcome is the same, and what a patch does not name is left."""
+    kept = {"list": [{"a": 1}]}
+    before = deepcopy(change)
+    result = into({"keep": kept, "gone": 1}, change)
+    assert result == {"keep": {"list": [{"a": 1}]}, "new": {"list": [{"b": 2}]}}
+    assert result["keep"] is kept
+    result["new"]["list"][0]["b"] = 9
+    assert change == before

@@ -171,3 +171,19 @@ async def test_the_type_comes_first_and_once(api: Api) -> None:
     assert list(one.ok())[:3] == ["kind", "apiVersion", "metadata"]
     (item,) = (await api.get("configmaps", fieldSelector="metadata.name=a")).ok()["items"]
     assert list(item) == ["metadata", "data"]
+
+
+def test_unchanged_fields_are_so_to_the_byte() -> None:
+    """Fields count as unchanged if JSON says so; metadata is looked at whatever it says."""
+    old = {"kind": "A", "metadata": {"name": "a"}, "spec": {"n": 1}, "status": {}, "data": [1]}
+    new = {"kind": "A", "metadata": {"name": "a"}, "spec": {"n": True}, "status": {}, "data": [1.0]}
+    assert preparing.unchanged(new, old) == {"status"}
+    assert preparing.unchanged({**old, "more": 1}, old) == {"spec", "status", "data"}
+
+
+async def test_a_patch_to_what_only_python_calls_equal_is_checked(api: Api) -> None:
+    """A number in the place of an equal boolean is refused, by every kind of patch."""
+    body = {**config_map("a"), "immutable": True}
+    (await api.create("configmaps", body)).ok()
+    assert (await api.patch("configmaps", "a", {"immutable": 1})).code == 400
+    assert (await api.get("configmaps", "a")).ok()["immutable"] is True

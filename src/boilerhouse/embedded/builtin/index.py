@@ -56,12 +56,14 @@ def _accept(_body: Body, _old: Body | None) -> list[Cause]:
     return []
 
 
-def _settled(shape: Shape, kind: str, default: Callable[[Body], None]) -> Callable[[Body], None]:
+def _settled(
+    shape: Shape, kind: str, default: Callable[[Body], None]
+) -> Callable[[Body, frozenset[str]], None]:
     """Let the shape settle before a kind's defaults; what does not decode is a bad request."""
 
-    def settle(body: Body) -> None:
+    def settle(body: Body, kept: frozenset[str]) -> None:
         try:
-            shape.settle(body)
+            shape.settle(body, kept)
             default(body)
         except Unlike as problem:
             version = body.get("apiVersion", "v1").rpartition("/")[2]
@@ -354,7 +356,7 @@ def _other_kinds() -> list[Kind]:
             categories=("api-extensions",),
             namespaced=False,
             status=True,
-            default=crd.HOOKS.default,
+            default=crd.default_crd,
             born=crd.HOOKS.on_create,
             carried=crd.HOOKS.on_update,
             validate=crd.HOOKS.validate,

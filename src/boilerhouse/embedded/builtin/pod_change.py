@@ -11,8 +11,12 @@ from boilerhouse.kube.status import Cause, forbidden_field
 
 def validate(body: Body, old: Body | None) -> list[Cause]:
     """Check a Pod, new or changed."""
-    causes = spec_causes(body["spec"])
-    return causes if old is None else causes + change_causes(body["spec"], old["spec"])
+    spec = body["spec"]
+    if old is None:
+        return spec_causes(spec)
+    if spec == old["spec"]:
+        return []  # it was found right when it was stored
+    return spec_causes(spec) + change_causes(spec, old["spec"])
 
 
 _CHANGE = (
@@ -25,8 +29,6 @@ _CHANGE = (
 
 def change_causes(spec: Body, old: Body) -> list[Cause]:
     """A Pod's spec is fixed, but for images and more tolerations."""
-    if spec == old:
-        return []
     for group in ("containers", "initContainers"):
         if len(spec.get(group, ())) != len(old.get(group, ())):
             return [

@@ -79,15 +79,15 @@ class Shape:
     ) -> None:
         self._fields, self._drops, self._always = fields, drops, always
 
-    def settle(self, value: Any) -> Any:
-        """Settle an object in place, and return it."""
+    def settle(self, value: Any, kept: frozenset[str] = frozenset()) -> Any:
+        """Settle an object in place, but for the fields that are `kept`, and return it."""
         if value.__class__ is not dict:
             raise _unlike(value, "an object")
         fields, drops = self._fields, self._drops
         gone: list[str] = []
         for key, item in value.items():
             settle = fields.get(key)
-            if settle is None:
+            if settle is None or key in kept:
                 continue
             if item is None:
                 gone.append(key)

@@ -1,6 +1,6 @@
 """From a CustomResourceDefinition to a Kind that can be served.
 
-CRD ──► HOOKS (default, status, validate) ──► store ──► kind_from_crd ──► Registry
+CRD ──► default_crd, HOOKS (status, validate) ──► store ──► kind_from_crd ──► Registry
 
 A definition is judged when it is written (crd_rules.py), so that whatever is stored can be served.
 Names that another kind already has do not make it wrong: it is stored, and says in its conditions
@@ -181,9 +181,7 @@ def _validate(body: Body, old: Body | None) -> list[Cause]:
 
 
 # For the kind CustomResourceDefinition itself. The names are settled by whoever knows the others.
-HOOKS: Final = Hooks(
-    default=default_crd, on_create=_on_create, on_update=_on_update, validate=_validate
-)
+HOOKS: Final = Hooks(on_create=_on_create, on_update=_on_update, validate=_validate)
 
 
 def _scale(written: Mapping[str, Any] | None) -> ScalePaths | None:

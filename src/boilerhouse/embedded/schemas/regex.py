@@ -22,6 +22,10 @@ from typing import Any, Final
 MAX_EFFORT: Final = 50_000_000
 # A compiled pattern may take megabytes (RE2's own limit is 8), and patterns can come from objects.
 _KEPT: Final = 256
+# Answers that a pattern remembers, and the longest text of one: phases, reasons, names come again
+# and again, and asking the engine costs ten times as much as looking here.
+_ANSWERS: Final = 256
+_SHORT: Final = 128
 
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 _NAMED = re.compile(r"\(\?P?<(\w+)>", re.ASCII)
@@ -46,10 +50,11 @@ class BadPattern(ValueError):
 class Pattern:
     """A compiled expression. It works on UTF-8, as the engine does."""
 
-    __slots__ = ("_engine", "_size")
+    __slots__ = ("_answers", "_engine", "_size")
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
+        self._answers: dict[str, bool] = {}
         self._size: int = engine.programsize
 
     def effort(self, text: str) -> int:
@@ -58,7 +63,14 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Tell whether the pattern matches anywhere in the text."""
-        return self._engine.search(text.encode()) is not None
+        if len(text) > _SHORT:
+            return self._engine.search(text.encode()) is not None
+        answer = self._answers.get(text)
+        if answer is None:
+            if len(self._answers) >= _ANSWERS:
+                self._answers.clear()
+            answer = self._answers[text] = self._engine.search(text.encode()) is not None
+        return answer
 
     def find(self, text: str) -> Iterator[str]:
         """Yield the matches that do not overlap; each is looked for when it is asked for."""

@@ -1,6 +1,7 @@
 """The structural schema of one kind: prune, default, validate, refuse.
 
 request body ──► prune (unknown fields, nulls) ──► default ──► validate(new, old) ──► store
+             every pass leaves out `kept`: fields that a write leaves as they are stored
 stored body  ──► default (a schema may have gained some since) ──► reply
 
 Both CRDs and built-in kinds are trees of OpenAPI v3; built-in ones may share `definitions` by
@@ -21,6 +22,7 @@ from boilerhouse.kube.status import Cause, forbidden_field
 
 __all__ = ["Builder", "Schema", "SchemaError"]
 
+NOTHING: Final[frozenset[str]] = frozenset()
 _INT64: Final = 2**63
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -49,7 +51,7 @@ class Schema:
         """
         return cls((builder or Builder(definitions)).tree(openapi))
 
-    def prune(self, body: dict[str, Any]) -> list[str]:
+    def prune(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> list[str]:
         """Remove what the schema does not know and meaningless nulls; return the unknown paths.
 
         Only unknown fields are reported (sorted); a null that stands for nothing just goes. Raise
@@ -57,44 +59,48 @@ class Schema:
         """
         unknown: list[str] = []
         prune_metadata(body, "", unknown)
-        _prune(self.root, body, "", unknown, meta=True)
+        _prune_object(self.root, body, "", unknown, True, kept)
         unknown.sort()
         return unknown
 
-    def default(self, body: dict[str, Any]) -> None:
+    def default(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> None:
         """Fill in defaults wherever the parent is there.
 
         Also for what is read from storage and after a write has dropped `status`: a default of
         `status` itself then comes back, so that objects are born with it.
         """
         if self.root.defaults_below:
-            _default(self.root, body)
+            _default(self.root, body, kept)
 
     def validate(
-        self, body: dict[str, Any], old: dict[str, Any] | None = None, *, status: bool = False
+        self,
+        body: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        *,
+        status: bool = False,
+        kept: frozenset[str] = NOTHING,
     ) -> list[Cause]:
         """Return everything that is wrong with a pruned and defaulted body.
 
         With `old`, what was wrong before and has not been touched is tolerated. `status` is for
         writes to the status subresource, where the rest of the object is not looked at again.
         """
-        return self._check.run(body, old, status=status)
+        return self._check.run(body, old, status=status, kept=kept)
 
-    def refused(self, body: dict[str, Any]) -> list[Cause]:
+    def refused(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> list[Cause]:
         """Return a cause for each field that Kubernetes knows and that is not honoured here.
 
         A field that says nothing (null, false, zero, empty) asks for nothing and passes.
         """
         causes: list[Cause] = []
         if self.root.refused_below:
-            _refused(self.root, body, "", causes)
+            _refused(self.root, body, "", causes, kept)
         return causes
 
 
-def _prune(node: Node, value: Any, path: str, unknown: list[str], *, meta: bool = False) -> None:
-    """Walk a dict or list. `meta`: apiVersion, kind and metadata are not the schema's business."""
+def _prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
     if value.__class__ is dict:
-        _prune_object(node, value, path, unknown, meta or node.embedded)
+        _prune_object(node, value, path, unknown, node.embedded)
     elif node.items is not None:
         items = node.items
         for index, item in enumerate(value):
@@ -111,14 +117,20 @@ def _prune(node: Node, value: Any, path: str, unknown: list[str], *, meta: bool 
 
 
 def _prune_object(
-    node: Node, value: dict[str, Any], path: str, unknown: list[str], meta: bool
+    node: Node,
+    value: dict[str, Any],
+    path: str,
+    unknown: list[str],
+    meta: bool,
+    kept: frozenset[str] = NOTHING,
 ) -> None:
+    """Prune a dict. `meta`: apiVersion, kind and metadata are not the schema's business."""
     if node.embedded:
         prune_metadata(value, f"{path}.", unknown)
     props, extra, preserve = node.props, node.additional, node.preserve
     gone: list[str] | None = None
     for key, item in value.items():
-        if meta and key in _META:
+        if (meta and key in _META) or key in kept:
             continue
         child = props.get(key)
         if child is None:
@@ -172,9 +184,11 @@ def _as_written(value: float) -> float:
     return int(Decimal(repr(value))) if value.is_integer() and abs(value) < 1e21 else value
 
 
-def _default(node: Node, value: Any) -> None:
+def _default(node: Node, value: Any, kept: frozenset[str] = NOTHING) -> None:
     if value.__class__ is dict:
         for key, child in node.props.items():
+            if key in kept:
+                continue
             default = child.default
             if default is not MISSING:
                 present = value.get(key, MISSING)
@@ -213,11 +227,13 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def _refused(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _refused(
+    node: Node, value: Any, path: str, causes: list[Cause], kept: frozenset[str] = NOTHING
+) -> None:
     if value.__class__ is dict:
         for key, item in value.items():
             child = node.props.get(key) or node.additional
-            if child is None or not item:
+            if child is None or not item or key in kept:
                 continue
             where = f"{path}.{key}" if path else key
             if child.refused:

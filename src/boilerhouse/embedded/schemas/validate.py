@@ -49,10 +49,21 @@ class Check:
         self._root = root
         self._status = root.props.get("status")
 
-    def run(self, body: dict[str, Any], old: dict[str, Any] | None, *, status: bool) -> list[Cause]:
+    def run(
+        self,
+        body: dict[str, Any],
+        old: dict[str, Any] | None,
+        *,
+        status: bool,
+        kept: frozenset[str],
+    ) -> list[Cause]:
         flaws: list[Flaw] = []
+        root = self._root
         if not status:
-            _value(self._root, body, None, flaws)
+            if root.logic is None and root.enum is None and dict in root.accepts:
+                _object(root, body, None, flaws, kept)
+            else:
+                _value(root, body, None, flaws)
         elif self._status is not None and "status" in body:
             _value(self._status, body["status"], (None, "status"), flaws)
         if flaws:
@@ -221,7 +232,13 @@ def _size(
         flaws.append(Flaw(path, too_many("", count, most)))
 
 
-def _object(node: Node, value: dict[str, Any], path: Path, flaws: list[Flaw]) -> None:
+def _object(
+    node: Node,
+    value: dict[str, Any],
+    path: Path,
+    flaws: list[Flaw],
+    kept: frozenset[str] = frozenset(),
+) -> None:
     if node.limited:
         _size(node.least_props, node.most_props, "properties", value, path, flaws)
     props, extra = node.props, node.additional
@@ -234,7 +251,7 @@ def _object(node: Node, value: dict[str, Any], path: Path, flaws: list[Flaw]) ->
                     message = f"{_shown(path)}{key} is a forbidden property"
                     flaws.append(Flaw(path, invalid_value("", key, message)))
                 continue
-        if not (child.plain and item.__class__ in child.accepts):
+        if not (child.plain and item.__class__ in child.accepts) and key not in kept:
             _value(child, item, (path, key), flaws)
     for name in node.required:
         if name not in value:

@@ -31,6 +31,7 @@ from boilerhouse.embedded.request.refusals import (
 )
 from boilerhouse.embedded.request.rendering import object_reply
 from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.schemas.schema import NOTHING
 from boilerhouse.embedded.storage.store import Key, Store, Stored
 from boilerhouse.embedded.verbs import deletion, objectmeta, patch, preparing
 from boilerhouse.embedded.verbs.preparing import Part
@@ -124,8 +125,9 @@ class Verbs:
         stored = self._store.head(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
-        body = change(self._presenter.shown(kind, stored).body)
-        unknown = kind.schema.prune(body)
+        shown = self._presenter.shown(kind, stored)
+        body = change(decode(shown.raw))
+        unknown = kind.schema.prune(body, _kept(kind, stored, body, stored.body))
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
         _check_address(target, body)
@@ -177,8 +179,10 @@ class Verbs:
         kind, part = target.kind, _part(target)
         check_version(kind, stored, body["metadata"]["resourceVersion"])
         old = decode(stored.raw)
-        body = preparing.prepare_change(kind, body, old, part)
-        preparing.check_change(kind, body, old, part)
+        body = preparing.assemble(kind, body, old, part)
+        kept = _kept(kind, stored, body, old)
+        preparing.default(kind, body, kept)
+        preparing.check_change(kind, body, old, part, kept)
         self._admission.check_change(kind, stored.key, body, old)
         preparing.settle_generation(kind, body, old)
         result = await self.store_change(kind, stored, body, dry_run=options.dry_run)
@@ -264,7 +268,7 @@ def check_type(kind: Kind, body: Body) -> None:
 
 
 def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
-    """Return what the patch does to an object; refuse the media types that are not spoken."""
+    """Return what the patch does to an object, in place; refuse media types that are not spoken."""
     media = media_type(request)
     if media == APPLY_PATCH or media.startswith("application/apply-patch"):
         raise UnsupportedMediaType(
@@ -273,19 +277,24 @@ def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
         )
     if media == MERGE_PATCH:
         changes = decode_patch(request)
-        return lambda body: patch.merge(body, changes)
+        return lambda body: patch.merge_into(body, changes)
     if media == JSON_PATCH:
         operations = decode_patch(request)
-        return lambda body: patch.json_patch(body, operations)
+        return lambda body: patch.patch_into(body, operations)
     keys = kind.merge_keys
     if media == STRATEGIC_PATCH and keys is not None:
         strategic = decode_patch(request)
-        return lambda body: patch.strategic(body, strategic, keys)
+        return lambda body: patch.strategic_into(body, strategic, keys)
     accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if keys is not None else [])]
     raise UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
     )
+
+
+def _kept(kind: Kind, stored: Stored, body: Body, old: Body) -> frozenset[str]:
+    """Return which fields of a body are as stored; none if the schema has changed since."""
+    return preparing.unchanged(body, old) if stored.revision >= kind.since else NOTHING
 
 
 def _part(target: Target) -> Part:

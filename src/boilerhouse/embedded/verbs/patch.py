@@ -1,8 +1,10 @@
 """The three ways to change part of an object: merge patch, JSON patch, strategic merge patch.
 
-stored body + patch ─► a new body (nothing shared with either input) ─► prune, default, validate
+the stored body's own copy + patch ─► the body changed in place ─► prune, default, validate
 
-All three are pure and hand out a deep copy, so what follows may work on the result in place.
+`merge`, `json_patch` and `strategic` are pure and hand out a deep copy. `merge_into`, `patch_into`
+and `strategic_into` do the same to a body that is the caller's own: decoding a stored object anew
+is many times cheaper than copying it. Neither shares anything with the patch.
 A patch that cannot be read is 400; one that cannot be applied to this object is 422, as on a real
 server (whose message says only that "the server rejected our request"; ours adds why).
 Strategic merge has a file of its own (`strategic.py`) and is re-exported here.
@@ -16,10 +18,26 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.embedded.verbs.strategic import MAX_DEPTH, Merging, copied, strategic
+from boilerhouse.embedded.verbs.strategic import (
+    MAX_DEPTH,
+    Merging,
+    copied,
+    strategic,
+    strategic_into,
+)
 from boilerhouse.kube.status import BadRequest, Invalid, TooLarge
 
-__all__ = ["MAX_DEPTH", "Merging", "copied", "json_patch", "merge", "strategic"]
+__all__ = [
+    "MAX_DEPTH",
+    "Merging",
+    "copied",
+    "json_patch",
+    "merge",
+    "merge_into",
+    "patch_into",
+    "strategic",
+    "strategic_into",
+]
 
 Body = dict[str, Any]
 
@@ -34,25 +52,31 @@ def merge(body: Mapping[str, Any], patch: object) -> Body:
     Beyond the RFC, and like the real server: nulls are dropped from objects inside arrays too,
     unless the array takes the place of an object.
     """
+    return merge_into(copied(body), patch)
+
+
+def merge_into(body: Body, patch: object) -> Body:
+    """Apply a JSON merge patch to a body of one's own, and return it."""
     if not isinstance(patch, dict):
         raise BadRequest(f"error decoding patch: expected an object, got {_json_type(patch)}")
     return _merged(body, patch, 0)
 
 
-def _merged(body: Mapping[str, Any], patch: Mapping[str, Any], depth: int) -> Body:
+def _merged(body: Body, patch: Mapping[str, Any], depth: int) -> Body:
     if depth > MAX_DEPTH:
         raise BadRequest(f"error decoding patch: nested deeper than {MAX_DEPTH} levels")
-    result = {key: copied(value, depth + 1) for key, value in body.items() if key not in patch}
     for key, value in patch.items():
         before = body.get(key)
         if isinstance(value, dict):
             start = before if isinstance(before, dict) else {}
-            result[key] = _merged(start, value, depth + 1)
+            body[key] = _merged(start, value, depth + 1)
+        elif value is None:
+            body.pop(key, None)
         elif isinstance(value, list) and not isinstance(before, dict):
-            result[key] = _without_nulls(value, depth + 1)
-        elif value is not None:
-            result[key] = copied(value, depth + 1)
-    return result
+            body[key] = _without_nulls(value, depth + 1)
+        else:
+            body[key] = copied(value, depth + 1)
+    return body
 
 
 def _without_nulls(values: list[Any], depth: int) -> list[Any]:
@@ -76,6 +100,11 @@ def json_patch(body: Mapping[str, Any], operations: object) -> Body:
     adds it, `copy` of an absent member writes null, `test` for null holds for an absent member,
     negative indexes count from the end.
     """
+    return patch_into(copied(body), operations)
+
+
+def patch_into(body: Body, operations: object) -> Body:
+    """Apply a JSON patch to a body of one's own; one that fails leaves it in between."""
     if operations is None:
         operations = []
     if not isinstance(operations, list):
@@ -93,7 +122,7 @@ def json_patch(body: Mapping[str, Any], operations: object) -> Body:
         for key in ("op", "path", "from"):
             if not isinstance(operation.get(key, ""), str):
                 raise BadRequest(f"error decoding patch: {key!r} of an operation is a string")
-    document = _Document(copied(body))
+    document = _Document(body)
     for number, operation in enumerate(operations):
         try:
             document.apply(operation)
@@ -103,7 +132,7 @@ def json_patch(body: Mapping[str, Any], operations: object) -> Body:
                 f"operation {number} ({operation.get('op', '')} {operation.get('path', '')}): "
                 f"{problem}"
             ) from None
-    root = copied(document.root)  # operations can build what no request body could: check depth
+    root = document.root
     if not isinstance(root, dict):
         raise Invalid(
             "the server rejected our request due to an error in our request: "
@@ -127,11 +156,13 @@ class _Document:
         if "path" not in operation:
             raise _Inapplicable("the operation has no path")
         path: str = operation["path"]
+        # Operations can build what no request body could: a value is copied for its depth, too.
+        depth = path.count("/")
         match operation.get("op"):
             case "add":
-                self._add(path, copied(operation.get("value")))
+                self._add(path, copied(operation.get("value"), depth))
             case "replace":
-                self._replace(path, copied(operation.get("value")))
+                self._replace(path, copied(operation.get("value"), depth))
             case "remove":
                 self._remove(path)
             case "test":
@@ -141,9 +172,9 @@ class _Document:
                 source = self._source(operation)
                 value = self._read(source)
                 self._remove(source)
-                self._add(path, value)
+                self._add(path, copied(value, depth))
             case "copy":
-                value = copied(self._read(self._source(operation)))
+                value = copied(self._read(self._source(operation)), depth)
                 self._copied_bytes += len(msgspec.json.encode(value))
                 if self._copied_bytes > MAX_COPIED_BYTES:
                     raise TooLarge(

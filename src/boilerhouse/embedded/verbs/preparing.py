@@ -5,6 +5,9 @@ body ──► prune ──► hooks, defaults ──► metadata ──► vali
 The steps and their order are the same for every kind and every way to write (create, PUT, any
 patch, status, scale), so that nothing can be smuggled in by another door. Works in place on a body
 that is the caller's own; raises Invalid or BadRequest with every reason at once.
+
+Most writes change little of an object: a Pod's labels, a Claim's status. The fields that stay as
+they are stored (`unchanged`) went through all of this when they were stored, and are left alone.
 """
 
 from __future__ import annotations
@@ -17,17 +20,29 @@ import msgspec
 from boilerhouse.embedded.cel.rules import unchecked
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.refusals import invalid, undecodable
+from boilerhouse.embedded.schemas.schema import NOTHING
 from boilerhouse.embedded.verbs import objectmeta
 from boilerhouse.kube.status import Cause
 
 Part = Literal["", "status"]
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode
+_ALWAYS_LOOKED_AT = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def unknown_fields(kind: Kind, body: Body) -> list[str]:
-    """Remove what the kind does not have, and return the paths."""
-    return kind.schema.prune(body)
+def unchanged(body: Body, old: Body) -> frozenset[str]:
+    """Return the fields that are the same in both, to the byte: Python's 1 == True is not JSON's.
+
+    `old` must have been stored under the schema of today.
+    """
+    return frozenset(
+        name
+        for name, value in body.items()
+        if name in old
+        and name not in _ALWAYS_LOOKED_AT
+        and (value is old[name] or _encode(value) == _encode(old[name]))
+    )
 
 
 def prepare_new(kind: Kind, body: Body, now: str) -> None:
@@ -38,7 +53,7 @@ def prepare_new(kind: Kind, body: Body, now: str) -> None:
     if kind.custom and kind.status:
         body.pop("status", None)
     kind.hooks.on_create(body)
-    _default(kind, body)
+    default(kind, body)
 
 
 def check_new(kind: Kind, body: Body) -> None:
@@ -50,7 +65,17 @@ def check_new(kind: Kind, body: Body) -> None:
 
 
 def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
-    """Make a sent body what the object becomes. `old` is a private copy and may be shared into it.
+    """Make a sent body what the object becomes.
+
+    `old` is a private copy and may be shared into it.
+    """
+    body = assemble(kind, body, old, part)
+    default(kind, body)
+    return body
+
+
+def assemble(kind: Kind, body: Body, old: Body, part: Part) -> Body:
+    """Put together what a change is about and what it may not touch, before defaults.
 
     A write to the status subresource changes the status alone (and, for built-in kinds, what of
     metadata people may change); any other write leaves the status as it is.
@@ -66,15 +91,22 @@ def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
     objectmeta.carried(metadata, old["metadata"])
     if part != "status":
         kind.hooks.on_update(body, old)
-    _default(kind, body)
     return body
 
 
-def check_change(kind: Kind, body: Body, old: Body, part: Part) -> None:
+def default(kind: Kind, body: Body, kept: frozenset[str] = NOTHING) -> None:
+    """Fill in defaults, the schema's and the kind's own."""
+    kind.schema.default(body, kept)
+    kind.hooks.default(body, kept)
+
+
+def check_change(
+    kind: Kind, body: Body, old: Body, part: Part, kept: frozenset[str] = NOTHING
+) -> None:
     """Refuse a change with everything that is wrong with it."""
     metadata = body["metadata"]
     causes = _decoded(kind, objectmeta.check_change(kind, metadata, old["metadata"]))
-    causes += _causes(kind, body, old, part)
+    causes += _causes(kind, body, old, part, kept)
     _refuse(kind, metadata["name"], causes)
 
 
@@ -109,14 +141,16 @@ def _only_status(kind: Kind, body: Body, old: Body) -> Body:
     return result
 
 
-def _default(kind: Kind, body: Body) -> None:
-    kind.schema.default(body)
-    kind.hooks.default(body)
-
-
-def _causes(kind: Kind, body: Body, old: Body | None, part: Part = "") -> list[Cause]:
-    causes = kind.schema.refused(body)
-    causes += _decoded(kind, kind.schema.validate(body, old, status=part == "status"))
+def _causes(
+    kind: Kind,
+    body: Body,
+    old: Body | None,
+    part: Part = "",
+    kept: frozenset[str] = NOTHING,
+) -> list[Cause]:
+    causes = kind.schema.refused(body, kept)
+    found = kind.schema.validate(body, old, status=part == "status", kept=kept)
+    causes += _decoded(kind, found)
     if kind.rules is not None:
         unsaid = unchecked(causes)
         causes += kind.rules.check(body, old) if unsaid is None else [unsaid]

@@ -58,11 +58,16 @@ def copied(value: Any, depth: int = 0) -> Any:
 
 def strategic(body: Mapping[str, Any], patch: object, table: Mapping[str, Merging]) -> Body:
     """Apply a strategic merge patch; the result shares nothing with its inputs."""
+    return strategic_into(copied(body), patch, table)
+
+
+def strategic_into(body: Body, patch: object, table: Mapping[str, Merging]) -> Body:
+    """Apply a strategic merge patch to a body of one's own, and return what it becomes."""
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
         raise BadRequest("a strategic merge patch is an object")
-    return _map(copied(body), copied(patch), table)
+    return _map(body, copied(patch), table)
 
 
 def _map(original: Body, patch: Body, table: Mapping[str, Merging]) -> Body:
