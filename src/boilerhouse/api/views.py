@@ -66,7 +66,7 @@ class TenantClaim(View, frozen=True):
 
 class Tenant(View, frozen=True):
     tenant_id: str
-    claims: list[TenantClaim] = msgspec.field(default_factory=list)
+    claims: list[TenantClaim]  # there even if empty
 
 
 class Claimed(View, frozen=True):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
-from boilerhouse.claims.objects import CLAIMS
+import pytest
+
+from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
+from boilerhouse.core.clock import rfc3339_micro
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest, soon
 
@@ -194,3 +198,45 @@ async def test_a_caller_that_hangs_up_stops_waiting(rest: Rest) -> None:
 
 def _waiting() -> int:
     return sum(task.get_name() == "hang-up" for task in asyncio.all_tasks())
+
+
+async def test_a_claim_that_comes_just_too_late_gets_the_next_instance(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Released between being found and being noted as active: the caller gets one that lives."""
+    await rest.world.ready_workload(idle={"timeoutSeconds": 60})
+    first = (await rest.claim("alice")).json()
+    await rest.house.activity.flush()
+    name = first["claim"]
+    long_ago = rfc3339_micro(rest.world.clock.now() - timedelta(seconds=59))
+    patch = {"metadata": {"annotations": {names.LAST_ACTIVITY: long_ago}}}
+    await rest.world.client.merge_patch(CLAIMS, name, patch)
+    noting = rest.house.activity.noted
+
+    async def too_late(claim: Claim) -> Claim | None:
+        if claim.metadata.uid == uid:
+            await rest.world.client.delete(CLAIMS, name)
+            await rest.world.gone(CLAIMS, name)
+        return await noting(claim)
+
+    uid = (await rest.world.client.get(CLAIMS, name)).metadata.uid
+    monkeypatch.setattr(rest.house.activity, "noted", too_late)
+    second = await rest.claim("alice")
+    assert second.status_code == 201, second.text
+    assert second.json()["instanceId"] != first["instanceId"]
+
+
+async def test_a_claim_under_another_name_is_served_like_any(rest: Rest) -> None:
+    """What kubectl applied is the tenant's: listed, claimed, run in, released."""
+    await rest.world.ready_workload()
+    await rest.world.claim("alice", name="by-hand")
+    await rest.world.claimed("by-hand")
+    claimed = await rest.claim("alice")
+    assert (claimed.status_code, claimed.json()["claim"]) == (200, "by-hand")
+    assert claimed.json()["source"] == "existing"
+    tenant = (await rest.get("/tenants/alice")).json()
+    assert [claim["name"] for claim in tenant["claims"]] == ["by-hand"]
+    path = f"/instances/{claimed.json()['instanceId']}/exec"
+    assert (await rest.post(path, {"command": ["echo", "hi"]})).json()["stdout"] == "hi\n"
+    released = await rest.post("/tenants/alice/release", {"workload": "web"})
+    assert (released.status_code, released.json()["status"]) == (200, "released")

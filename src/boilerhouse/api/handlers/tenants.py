@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -19,14 +20,13 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
 from boilerhouse.api.inputs import DEFAULT_WAIT, Wait, own_tenant, tenant_id
 from boilerhouse.api.paths import V1
-from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
+from boilerhouse.claims.acquire import Acquired, AnotherTenant, UnknownWorkload
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core.names import claim_name
-from boilerhouse.kube.status import NotFound
 
 SHORTEST = 0.5  # seconds: `wait=0` still writes the claim before it answers
 
@@ -62,9 +62,7 @@ async def claim(
     workload = _workload(data)
     try:
         async with connected(request.receive):
-            acquired = await house.operator.acquirer.acquire(
-                tenant, workload, resume=data.resume, wait=timedelta(seconds=max(wait, SHORTEST))
-            )
+            acquired = await _acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
     except UnknownWorkload:
         raise not_found("Workload", workload) from None
     except AnotherTenant as error:
@@ -78,8 +76,29 @@ async def claim(
     body = views.claimed(found, source=acquired.source, stages=acquired.timings, total=total)
     if not acquired.usable:
         return Response(body, status_code=202, headers=_location(tenant))
-    house.activity.touch(found)
     return Response(body, status_code=200 if acquired.source == Source.EXISTING else 201)
+
+
+async def _acquired(
+    house: House, tenant: str, workload: str, resume: bool, wait: float
+) -> Acquired:
+    """Acquire. An instance that ran already may be about to be released for idleness: the answer
+    is given only once activity is noted in time; else the claim that follows is waited for."""
+    end = house.clock.monotonic() + wait
+    while True:
+        left = max(end - house.clock.monotonic(), SHORTEST)
+        acquired = await house.operator.acquirer.acquire(
+            tenant, workload, resume=resume, wait=timedelta(seconds=left)
+        )
+        if acquired.claim is None or not acquired.usable:
+            return acquired
+        if acquired.source != Source.EXISTING:
+            house.activity.touch(acquired.claim)
+            return acquired
+        noted = await house.activity.noted(acquired.claim)
+        acquired = dataclasses.replace(acquired, claim=noted)
+        if acquired.usable or house.clock.monotonic() >= end:
+            return acquired
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
@@ -137,20 +156,22 @@ async def get_tenant(
     if not held:
         held = await _live(house, tenant)
     found = views.tenants(held)
-    if not found:
-        raise Problem(404, "TenantNotFound", f"tenant {tenant!r} has no claims")
-    return found[0]
+    if found:
+        return found[0]
+    # Whoever was hibernated and removed is a tenant still: there is something to come back to.
+    if house.snapshots is not None and await house.snapshots.list(
+        tenant=tenant, workload=caller.workload
+    ):
+        return views.Tenant(tenant_id=tenant, claims=[])
+    raise Problem(404, "TenantNotFound", f"tenant {tenant!r} has no claims")
 
 
 async def _live(house: House, tenant: str) -> list[Claim]:
     """Ask the server itself, for each workload there is, before saying that there is nothing."""
-    found = []
-    for key in house.informers.workloads.cache:
-        try:
-            found.append(await house.client.get(CLAIMS, claim_name(tenant, key.name)))
-        except NotFound:
-            continue
-    return [claim for claim in found if claim.spec.tenant_id == tenant]
+    workloads = [key.name for key in house.informers.workloads.cache]
+    return [
+        claim for name in workloads for claim in await house.operator.holdings.find(tenant, name)
+    ]
 
 
 def _pending(tenant: str, workload: str, phase: ClaimPhase) -> Response[views.Claimed]:
