@@ -9,9 +9,12 @@ import pytest
 
 from boilerhouse.claims.acquire import BadTenant, UnknownWorkload
 from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
+from boilerhouse.kube.cache import Change
+from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.wire import Reply, Request
 from tests.controllers.world import World, running
@@ -141,3 +144,87 @@ async def test_an_api_replica_needs_no_leader(world: World) -> None:
     assert got.phase == "Active"
     stopping.set()
     await task
+
+
+async def test_a_claim_under_another_name_is_the_tenants(world: World) -> None:
+    """What kubectl applied under any name is found by tenant and workload: claimed, released."""
+    await world.ready_workload()
+    await world.claim("alice", name="by-hand")
+    await world.claimed("by-hand")
+    found = await world.operator.acquirer.acquire("alice", "web")
+    assert (found.source, found.created) == (Source.EXISTING, False)
+    assert found.claim is not None and found.claim.metadata.name == "by-hand"
+    answer = await world.operator.releaser.release("alice", "web")
+    assert answer.phase == ClaimPhase.RELEASED
+    await world.gone(CLAIMS, "by-hand")
+    assert await world.pods() == []
+
+
+async def test_what_waits_behind_another_name_is_released_with_it(world: World) -> None:
+    """Else the tenant that was just released would get the next instance at once."""
+    await world.ready_workload()
+    await world.claim("alice", name="by-hand")
+    await world.claimed("by-hand")
+    behind = await world.claim("alice")
+    await world.claimed(behind, "Error")
+    held = await world.operator.holdings.find("alice", "web")
+    assert [claim.metadata.name for claim in held] == ["by-hand", behind]
+    await world.operator.releaser.release("alice", "web")
+    await world.gone(CLAIMS, "by-hand")
+    await world.gone(CLAIMS, behind)
+    assert await world.pods() == []
+
+
+async def test_a_spent_claim_under_another_name_is_left_alone(world: World) -> None:
+    """Its instance was lost: the tenant gets another under the canonical name."""
+    await world.ready_workload()
+    await world.claim("alice", name="by-hand")
+    held = await world.claimed("by-hand")
+    assert held.status is not None
+    await world.client.delete(PODS, held.status.instance_id, grace=0)
+    await world.claimed("by-hand", "Released")
+    found = await world.operator.acquirer.acquire("alice", "web")
+    assert found.usable and found.claim is not None
+    assert found.claim.metadata.name == names.claim_name("alice", "web")
+    assert (await world.client.get(CLAIMS, "by-hand")).metadata.uid == held.metadata.uid
+
+
+async def test_the_lease_finds_what_no_informer_has_told(world: World) -> None:
+    """A replica that has heard of nothing yet releases the right claim."""
+    await world.ready_workload()
+    await world.claim("alice", name="by-hand")
+    await world.claimed("by-hand")
+    deaf = world.another_operator(reconcile=False)
+    held = await deaf.holdings.find("alice", "web")
+    assert [claim.metadata.name for claim in held] == ["by-hand"]
+    assert await deaf.holdings.find("bob", "web") == []
+
+
+async def test_the_claim_is_written_however_short_the_wait(world: World) -> None:
+    """Who does not wait at all has claimed all the same."""
+    await world.ready_workload()
+    found = await world.operator.acquirer.acquire("alice", "web", wait=timedelta(0))
+    assert found.claim is not None and found.created
+    await world.claimed(found.claim.metadata.name)
+
+
+async def test_an_instance_that_is_going_is_not_handed_out(world: World) -> None:
+    """As soon as this process has heard of the deletion, before the claim itself says so."""
+    await world.ready_workload()
+    first = await world.operator.acquirer.acquire("alice", "web")
+    assert first.claim is not None and first.claim.status is not None
+    name = first.claim.status.instance_id
+    heard = asyncio.Event()
+
+    def hear(change: Change[Pod]) -> None:
+        if change.key.name == name and (
+            change.new is None or change.new.metadata.deletion_timestamp is not None
+        ):
+            heard.set()
+
+    world.operator.pod_informer.subscribe(hear)
+    await world.client.delete(PODS, name, grace=30)
+    await asyncio.wait_for(heard.wait(), 5)
+    again = await world.operator.acquirer.acquire("alice", "web")
+    assert again.usable and again.claim is not None and again.claim.status is not None
+    assert again.claim.status.instance_id != name

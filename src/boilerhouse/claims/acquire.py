@@ -19,6 +19,7 @@ from datetime import timedelta
 
 from boilerhouse.claims import build
 from boilerhouse.claims.decide import INSTANCE_READY
+from boilerhouse.claims.holdings import Holdings, tenancy
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.model import ClaimStatus, Source
@@ -85,7 +86,10 @@ class _Stages:
 
 @dataclass(frozen=True, slots=True)
 class Acquirer:
-    """`touched` is told of each use of a claim that runs already; it writes if it is time."""
+    """`touched` is told of each use of a claim that runs already; it writes if it is time.
+
+    `alive` says whether the instance of an Active claim is there and to stay, as far as is known.
+    """
 
     client: Client
     claims: Informer[Claim]
@@ -95,7 +99,9 @@ class Acquirer:
     controller: Controller[Key, Seen, Plan]
     news: News[Claim]
     clock: Clock
+    holdings: Holdings
     touched: Callable[[Claim], None] = lambda claim: None
+    alive: Callable[[Claim], bool] = lambda claim: True
 
     async def acquire(
         self,
@@ -111,16 +117,23 @@ class Acquirer:
         """
         if not names.is_tenant_id(tenant):
             raise BadTenant(names.TENANT_RULE)
+        deadline = asyncio.get_running_loop().time() + wait.total_seconds()
         key = Key(self.client.namespace, names.claim_name(tenant, workload))
         stages = _Stages(self.clock)
         created = False
         claim: Claim | None = None
         first = True
+        ran = ""  # UID of a claim that ran when we came, though its instance needed a look
         try:
-            async with asyncio.timeout(wait.total_seconds()):
+            # Time runs out for waiting only: what was asked for is written down in any case.
+            async with asyncio.timeout(None) as patience:
                 while True:
                     with stages.stage("lookup"):
+                        if not created:
+                            key = Key(key.namespace, self.holdings.likely(tenant, workload))
                         claim = await self._look(key, live=not created)
+                        if claim is None and key.name != names.claim_name(tenant, workload):
+                            continue  # it went just now, whatever its name was
                     if claim is not None and not is_for(claim, tenant, workload):
                         raise AnotherTenant(f"claim {key.name} is for another tenant or workload")
                     if claim is None:
@@ -129,18 +142,22 @@ class Acquirer:
                         created = created or claim is not None
                         if claim is None:
                             continue  # somebody else was first: it is theirs that we wait for
-                    elif _usable(claim) and first:
+                    elif _usable(claim) and first and self.alive(claim):
                         self.touched(claim)
                         return Acquired(claim, False, Source.EXISTING, stages.seconds)
                     elif first and _status(claim).phase == ClaimPhase.ERROR:
                         self.memory.setbacks.clear(key)  # the tenant wants it tried now
+                    if first:
+                        patience.reschedule(deadline)
+                        ran = claim.metadata.uid if _usable(claim) else ""
                     first = False
                     with stages.stage("bind"):
                         await self._settle(key)
                     with stages.stage("wait"):
                         claim = await self._settled(key)
                     if claim is not None and not _is_leaving(claim):
-                        source = _status(claim).source
+                        same = claim.metadata.uid == ran
+                        source = Source.EXISTING if same else _status(claim).source
                         return Acquired(claim, created, source, stages.seconds)
         except TimeoutError:
             # As it is by now, and not as it was before the wait: it may say what it waits for.
@@ -186,8 +203,13 @@ class Acquirer:
             return
 
     async def _settle(self, key: Key) -> None:
-        """Take the Claim as far as it goes now, unless a pass of it is under way here anyway."""
-        if not self.controller.busy(key):
+        """Take the Claim as far as it goes now, unless a pass of it is under way here anyway.
+
+        One that is Active while its instance seems gone changes nothing if it is not: no news.
+        """
+        claim = self.claims.cache.get(key)
+        doubtful = claim is not None and _usable(claim) and not self.alive(claim)
+        if doubtful or not self.controller.busy(key):
             await self.controller.run_until(key, lambda: self._is_usable(key))
 
     async def _settled(self, key: Key) -> Claim | None:
@@ -195,13 +217,14 @@ class Acquirer:
         await self.news.until(key, lambda: self._has_answer(key))
         claim = self.claims.cache.get(key)
         if claim is not None and _status(claim).phase == ClaimPhase.RELEASED:
-            await self._remove_spent(claim)
+            if key.name == names.claim_name(*tenancy(claim)):
+                await self._remove_spent(claim)
             return None
         return claim
 
     def _is_usable(self, key: Key) -> bool:
         claim = self.claims.cache.get(key)
-        return claim is not None and _usable(claim)
+        return claim is not None and _usable(claim) and self.alive(claim)
 
     def _has_answer(self, key: Key) -> bool:
         claim = self.claims.cache.get(key)
@@ -211,7 +234,7 @@ class Acquirer:
         if _is_leaving(claim):
             # Not ours to remove while a finalizer holds it.
             return phase == ClaimPhase.RELEASED and not claim.metadata.finalizers
-        return _usable(claim) or phase == ClaimPhase.ERROR
+        return self._is_usable(key) or phase == ClaimPhase.ERROR
 
     async def _remove_spent(self, claim: Claim) -> None:
         """Delete a Released Claim, so that its name is free for the next one (S0: revival)."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from boilerhouse.claims.acquire import is_for
+from boilerhouse.claims.holdings import Holdings
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.seen import Plan, Seen
@@ -48,12 +49,22 @@ class Releaser:
     controller: Controller[Key, Seen, Plan]
     news: News[Claim]
     clock: Clock
+    holdings: Holdings
 
     async def release(
         self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
     ) -> ReleaseAnswer:
-        """Release the tenant's claim; `NotClaimed` if there is none. Again does no harm."""
-        key = Key(self.client.namespace, names.claim_name(tenant, workload))
+        """Release the tenant's claim; `NotClaimed` if there is none. Again does no harm.
+
+        One that waits behind it under another name goes too, or it would get the next instance.
+        """
+        held = await self.holdings.find(tenant, workload)
+        if not held:
+            raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
+        for waiting in held[1:]:
+            with contextlib.suppress(NotClaimed):  # it went by itself
+                await self._ask(Key(self.client.namespace, waiting.metadata.name), tenant, workload)
+        key = Key(self.client.namespace, held[0].metadata.name)
         claim = await self._ask(key, tenant, workload)
         uid = claim.metadata.uid
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us

@@ -18,6 +18,7 @@ from typing import Any
 from boilerhouse.claims.acquire import Acquirer
 from boilerhouse.claims.apply import Applier as ClaimApplier
 from boilerhouse.claims.decide import decide as decide_claim
+from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
@@ -104,7 +105,8 @@ class Operator:
         )
         self._claims_by_intent = self.claim_informer.index(_intended)
         self._claims_by_workload = self.claim_informer.index(lambda c: [c.spec.workload_ref])
-        self._claims_by_tenancy = self.claim_informer.index(lambda c: [_tenancy(c)])
+        self._claims_by_tenancy = self.claim_informer.index(lambda c: [tenancy(c)])
+        self.holdings = Holdings(client, self._claims_by_tenancy)
         self._pools_by_workload = self.pool_informer.index(lambda p: [p.spec.workload_ref])
 
         nodes = Nodes(self.node_informer)
@@ -140,8 +142,12 @@ class Operator:
             controller=self.claims,
             news=self.news,
             clock=clock,
+            holdings=self.holdings,
+            alive=self._lives,
         )
-        self.releaser = Releaser(client, self.claim_informer, self.claims, self.news, clock)
+        self.releaser = Releaser(
+            client, self.claim_informer, self.claims, self.news, clock, self.holdings
+        )
         self.informers: tuple[Informer[Any], ...] = (
             self.workload_informer,
             self.pool_informer,
@@ -279,6 +285,12 @@ class Operator:
         cached = _needing(self._claims_by_workload.get(workload), workload)
         return cached or _needing((await self.client.list(CLAIMS)).items, workload)
 
+    def _lives(self, claim: Claim) -> bool:
+        """Whether the instance of an Active claim is known, and not known to be going."""
+        name = "" if claim.status is None else claim.status.instance_id
+        pod = self.pod_informer.get(self.client.namespace, name)
+        return pod is not None and pod.metadata.deletion_timestamp is None
+
     # Events wake keys. Waking one too many costs a pass that finds nothing to do.
 
     def _wire(self) -> None:
@@ -292,19 +304,19 @@ class Operator:
         for pool in self._pools_by_workload.get(change.key.name):
             self.pools.queue.add(Key(pool.metadata.namespace, pool.metadata.name))
         for claim in self._claims_by_workload.get(change.key.name):
-            if _phase(claim) in (ClaimPhase.PENDING, ClaimPhase.ERROR):
+            if phase_of(claim) in (ClaimPhase.PENDING, ClaimPhase.ERROR):
                 self.claims.queue.add(Key(claim.metadata.namespace, claim.metadata.name))
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         self.claims.queue.add(change.key)
-        if change.new is not None and _phase(change.new) != ClaimPhase.RELEASED:
+        if change.new is not None and phase_of(change.new) != ClaimPhase.RELEASED:
             return
         # It is over: whoever was kept waiting by it may go on.
         for claim in (change.old, change.new):
             if claim is None:
                 continue
             self.workloads.queue.add(Key(change.key.namespace, claim.spec.workload_ref))
-            for other in self._claims_by_tenancy.get(_tenancy(claim)):
+            for other in self._claims_by_tenancy.get(tenancy(claim)):
                 key = Key(other.metadata.namespace, other.metadata.name)
                 if key != change.key:
                     self.memory.setbacks.clear(key)
@@ -328,23 +340,15 @@ class Operator:
 
 
 def _intended(claim: Claim) -> list[str]:
-    if _phase(claim) == ClaimPhase.RELEASED:
+    if phase_of(claim) == ClaimPhase.RELEASED:
         return []
     intent = Intent.parse(claim.metadata.annotations.get(names.POD, ""))
     return [] if intent is None else [intent.pod]
-
-
-def _tenancy(claim: Claim) -> tuple[str, str]:
-    return claim.spec.tenant_id, claim.spec.workload_ref
-
-
-def _phase(claim: Claim) -> ClaimPhase:
-    return ClaimPhase.PENDING if claim.status is None else claim.status.phase
 
 
 def _needing(claims: list[Claim], workload: str) -> tuple[str, ...]:
     return tuple(
         claim.metadata.name
         for claim in claims
-        if claim.spec.workload_ref == workload and _phase(claim) != ClaimPhase.RELEASED
+        if claim.spec.workload_ref == workload and phase_of(claim) != ClaimPhase.RELEASED
     )
