@@ -1,6 +1,6 @@
 """The commands that talk to a running Boilerhouse: their options, and one way to fail.
 
-app ─► apply, get, claim, release, exec, logs ─► Rest ─► exit code
+app ─► apply, get, claim, release, exec, logs, why ─► Rest ─► exit code
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait for the outcome.", mi
 Output = Annotated[Plain, typer.Option("--output", "-o", help="How to print it.")]
 
 
-def _with_rest(command: Callable[[Rest], int]) -> None:
+def with_rest(command: Callable[[Rest], int]) -> None:
     """Run a command against the server; a failure is one line and an exit code."""
     from boilerhouse.cli.rest import Failure, Rest
 
@@ -76,7 +76,7 @@ def apply(
     """
     from boilerhouse.cli.apply import run
 
-    _with_rest(lambda rest: run(rest, file))
+    with_rest(lambda rest: run(rest, file))
 
 
 def get(
@@ -97,7 +97,7 @@ def get(
     """Show what there is."""
     from boilerhouse.cli.get import run
 
-    _with_rest(lambda rest: run(rest, kind, name, output))
+    with_rest(lambda rest: run(rest, kind, name, output))
 
 
 def claim(
@@ -115,7 +115,7 @@ def claim(
     """
     from boilerhouse.cli.tenancy import claim as run
 
-    _with_rest(
+    with_rest(
         lambda rest: run(rest, tenant, workload, resume=not no_resume, wait=wait, output=output)
     )
 
@@ -129,7 +129,7 @@ def release(
     """
     from boilerhouse.cli.tenancy import release as run
 
-    _with_rest(lambda rest: run(rest, tenant, workload, wait=wait, output=output))
+    with_rest(lambda rest: run(rest, tenant, workload, wait=wait, output=output))
 
 
 def exec_(
@@ -147,7 +147,20 @@ def exec_(
     """
     from boilerhouse.cli.execute import run
 
-    _with_rest(lambda rest: run(rest, instance, command, stdin=stdin, terminal=terminal))
+    with_rest(lambda rest: run(rest, instance, command, stdin=stdin, terminal=terminal))
+
+
+def why(
+    what: Annotated[
+        str,
+        typer.Argument(help="claim/NAME, pool/NAME or workload/NAME.", show_default=False),
+    ],
+    output: Output = Plain.TEXT,
+) -> None:
+    """Tell what was last seen of an object, what was decided, and what it waits for."""
+    from boilerhouse.cli.why import run
+
+    with_rest(lambda rest: run(rest, what, output))
 
 
 def logs(
@@ -167,7 +180,7 @@ def logs(
     """Print what an instance has written."""
     from boilerhouse.cli.tail import run
 
-    _with_rest(lambda rest: run(rest, instance, follow=follow, tail=tail, since=since))
+    with_rest(lambda rest: run(rest, instance, follow=follow, tail=tail, since=since))
 
 
 def add_to(app: typer.Typer) -> None:
@@ -178,3 +191,4 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=SERVER)(release)
     app.command("exec", epilog=SERVER)(exec_)
     app.command(epilog=SERVER)(logs)
+    app.command(epilog=SERVER)(why)

@@ -9,7 +9,7 @@ into one header and nowhere else: no message, no log, no argument that others co
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
@@ -72,6 +72,48 @@ class Rest:
         if answer.status_code >= 400:
             raise self._failure(answer.status_code, answer.content)
         return answer.status_code, self._decoded(answer.content)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        pieces: Iterable[bytes],
+        *,
+        length: int | None,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Send a body in pieces, however long it takes; `length` None is not known before."""
+        headers = {"content-type": "application/octet-stream"}
+        if length is not None:
+            headers["content-length"] = str(length)
+        with self._reaching():
+            answer = self._http.request(
+                method,
+                f"{self.url}/api/v1/{path}",
+                content=pieces,
+                headers=headers,
+                params=dict(query or {}),
+                timeout=httpx2.Timeout(PATIENCE, read=None),
+            )
+        if answer.status_code >= 400:
+            raise self._failure(answer.status_code, answer.content)
+        return answer.status_code, self._decoded(answer.content)
+
+    def upload(
+        self, path: str, content: Iterator[bytes], *, query: Mapping[str, str] | None = None
+    ) -> Any:
+        """Send bytes as they are read, and return what the answer's JSON holds."""
+        with self._reaching():
+            answer = self._http.post(
+                f"{self.url}/api/v1/{path}",
+                content=content,
+                headers={"content-type": "application/x-tar"},
+                params=dict(query or {}),
+                timeout=httpx2.Timeout(PATIENCE, read=None),  # unpacking takes its time
+            )
+        if answer.status_code >= 400:
+            raise self._failure(answer.status_code, answer.content)
+        return self._decoded(answer.content)
 
     @contextmanager
     def stream(

@@ -1,0 +1,219 @@
+"""`boilerhouse snapshot`: what is stored of tenants, fetched, put, gone back to, removed.
+
+get: server ─► pieces ─► temporary file ─► digest checked ─► renamed
+put: file or stdin ─► pieces ─► server
+
+A file appears under its name only when it is whole and its bytes are what the server stored; one
+that is there is never lost by mistake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import typer
+
+from boilerhouse.cli.get import Cell, Item, table
+from boilerhouse.cli.progress import shown
+from boilerhouse.cli.rest import Failure, Rest, segment
+from boilerhouse.core.clock import SystemClock
+
+PIECE = 1 << 18
+STDIO = "-"
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def _field(name: str) -> Cell:
+    return lambda item: item.get(name)
+
+
+def _size(item: Item) -> object:
+    return size_of(int(item["size"]))
+
+
+COLUMNS: dict[str, Cell] = {
+    "TENANT": _field("tenantId"),
+    "WORKLOAD": _field("workloadRef"),
+    "VERSION": _field("version"),
+    "CURRENT": _field("current"),
+    "SIZE": _size,
+    "FILES": _field("entries"),
+    "KIND": _field("kind"),
+    "AGE": _field("createdAt"),
+    "DIGEST": lambda item: str(item["digest"])[:12],
+}
+
+
+def ls(rest: Rest, tenant: str | None, workload: str | None, *, versions: bool, output: str) -> int:
+    """List what is stored: of everybody, of a tenant, of a workload, or every version of both."""
+    match tenant, workload:
+        case None, None:
+            path = "snapshots"
+        case None, str():
+            path = f"workloads/{segment(workload)}/snapshots"
+        case str(), None:
+            path = f"tenants/{segment(tenant)}/snapshots"
+        case _:
+            path = _of(str(tenant), str(workload))
+    _, found = rest.call("GET", path, query={"versions": "true"} if versions else None)
+    if output == "json":
+        _print_json(found)
+    elif not found:
+        typer.echo("nothing is stored", err=True)
+    else:
+        typer.echo(table(COLUMNS, found, SystemClock().now()))
+    return 0
+
+
+def get(
+    rest: Rest, tenant: str, workload: str, *, version: str, file: str | None, force: bool
+) -> int:
+    """Fetch an archive into a file, or to stdout."""
+    path = f"{_of(tenant, workload)}/{segment(version)}/archive"
+    if file == STDIO:
+        if sys.stdout.isatty():
+            raise Failure("an archive is nothing for a terminal: name a file, or use a pipe", 2)
+        with rest.stream("GET", path) as answer:
+            _copied(_checked(answer), sys.stdout.buffer, _total(answer), f"{tenant}/{workload}")
+        return 0
+    target = Path(file if file is not None else f"{tenant}-{workload}.tar.gz")
+    if target.is_dir():
+        target = target / f"{tenant}-{workload}.tar.gz"
+    if not force and os.path.lexists(target):
+        raise Failure(f"{target} is there already: --force replaces it")
+    with rest.stream("GET", path) as answer, _appearing(target, force=force) as out:
+        _copied(_checked(answer), out, _total(answer), f"{tenant}/{workload}")
+    typer.echo(f"{target} ({size_of(target.stat().st_size)})")
+    return 0
+
+
+def put(
+    rest: Rest, tenant: str, workload: str, file: str, *, expect: str | None, output: str
+) -> int:
+    """Store an archive as what the tenant's next claim restores."""
+    query = {} if expect is None else {"expect": expect}
+    with _opened(file) as (source, length):
+        pieces = shown(iter(lambda: source.read(PIECE), b""), f"{tenant}/{workload}", length)
+        _, made = rest.send("PUT", _of(tenant, workload), pieces, length=length, query=query)
+    _print_made(made, output)
+    return 0
+
+
+def restore(rest: Rest, tenant: str, workload: str, version: int, *, output: str) -> int:
+    """Go back to a stored version."""
+    _, made = rest.call("POST", f"{_of(tenant, workload)}/{version}/restore")
+    _print_made(made, output)
+    return 0
+
+
+def rm(
+    rest: Rest, tenant: str, workload: str, *, version: int | None, yes: bool, output: str
+) -> int:
+    """Remove a version, or everything that is stored; people are asked first."""
+    what = "everything stored" if version is None else f"version {version}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise Failure(f"this removes {what} of {tenant}'s {workload}: say --yes", 2)
+        typer.confirm(f"Remove {what} of {tenant}'s {workload}?", abort=True, err=True)
+    path = _of(tenant, workload)
+    _, gone = rest.call("DELETE", path if version is None else f"{path}/{version}")
+    if output == "json":
+        _print_json(gone)
+    else:
+        typer.echo(f"removed {what} of {tenant}'s {workload}")
+    return 0
+
+
+def size_of(count: int) -> str:
+    """Say a number of bytes in one unit: 512 B, 1.5 MiB."""
+    size = float(count)
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def _of(tenant: str, workload: str) -> str:
+    return f"tenants/{segment(tenant)}/workloads/{segment(workload)}/snapshots"
+
+
+def _total(answer: Any) -> int | None:
+    length = answer.headers.get("content-length")
+    return None if length is None else int(length)
+
+
+def _checked(answer: Any) -> Iterator[bytes]:
+    """Yield the pieces; fail at the end if they are not those whose digest was announced."""
+    told = answer.headers.get("etag", "").strip('"')
+    digest = hashlib.sha256()
+    for piece in answer.iter_raw(PIECE):
+        digest.update(piece)
+        yield piece
+    if told and digest.hexdigest() != told:
+        raise Failure("what arrived is not what is stored (its sha256 differs): try again")
+
+
+def _copied(pieces: Iterable[bytes], out: BinaryIO, total: int | None, what: str) -> None:
+    out.writelines(shown(pieces, what, total))
+    out.flush()
+
+
+@contextlib.contextmanager
+def _appearing(target: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """Open a file that gets its name only if all goes well; without `force`, only a free one."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
+    except OSError as error:
+        raise Failure(f"{target} cannot be written: {error.strerror}") from None
+    held = Path(temporary)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            yield out
+            os.fsync(out.fileno())
+        if force:
+            held.replace(target)
+        else:
+            target.hardlink_to(held)  # unlike a rename it never replaces
+    except FileExistsError:
+        raise Failure(f"{target} is there by now: --force replaces it") from None
+    except OSError as error:
+        raise Failure(f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        held.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """Open what is to be put, with its length if that is known."""
+    if file == STDIO:
+        yield sys.stdin.buffer, None
+        return
+    try:
+        source = Path(file).open("rb")  # noqa: SIM115  closed below
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}", 2) from None
+    with source:
+        found = os.fstat(source.fileno())
+        yield source, found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _print_made(made: Item, output: str) -> None:
+    if output == "json":
+        _print_json(made)
+    else:
+        who = f"{made['tenantId']}'s {made['workloadRef']}"
+        typer.echo(f"{who} is version {made['version']} now ({size_of(int(made['size']))})")
+
+
+def _print_json(body: object) -> None:
+    typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
