@@ -47,6 +47,10 @@ class IdentityDirectory:
         async with self._writing:
             await asyncio.to_thread(self._tell, identity)
 
+    async def told(self) -> bool:
+        """Whether the instance is somebody's."""
+        return await asyncio.to_thread((self._directory / _CURRENT).is_symlink)
+
     def _tell(self, wanted: IdentityFiles) -> None:
         found = self._read()
         if found == wanted:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from boilerhouse.agent import freezing
 
+_CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _NEWCOMERS = 0.1  # seconds between looks for processes that came while the tenant is halted
 
 
@@ -33,6 +35,13 @@ class Processes(Protocol):
 
     def of_tenant(self) -> list[Process]:
         """Return those that live now, oldest first as far as their numbers tell; may be none."""
+        ...
+
+    def container(self) -> str:
+        """Return what the Pod's status calls their container, without the runtime's prefix.
+
+        Empty if there is none, or if it cannot be told. May block.
+        """
         ...
 
     async def freeze(self) -> None:
@@ -70,6 +79,15 @@ class PodProcesses:
 
     def of_tenant(self) -> list[Process]:
         return [process for process, alive in self._all() if alive]
+
+    def container(self) -> str:
+        for process in self.of_tenant():
+            with contextlib.suppress(OSError):
+                # Runtimes name a container's cgroup by its id, in a way of their own each.
+                found = _CONTAINER.findall((self._proc / str(process.pid) / "cgroup").read_text())
+                if found:
+                    return str(found[0])
+        return ""
 
     async def freeze(self) -> None:
         await self._unwatch()

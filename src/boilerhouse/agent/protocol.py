@@ -24,9 +24,15 @@ IDENTITY = "/identity"
 USAGE = "/usage"
 CHANGES = "/changes"
 FILES = "/files"
+SAVE = "/save"
+SAVED = "/saved"
+THAW = "/thaw"
+RESTORE = "/restore"
+STATE = "/state"
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
+GZIP = "application/gzip"
 
 FILE_LIMIT = 256 << 20  # of one file written through the agent
 LISTING_LIMIT = 10_000  # entries of one directory
@@ -154,6 +160,80 @@ class Listing:
     def decode(cls, body: bytes) -> Listing:
         told = _decode(body)
         return cls(tuple(Entry(**entry) for entry in told["entries"]), told["truncated"])
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The answer to a save that sends nothing: all is as in the version `digest` names."""
+
+    digest: str
+
+    def encode(self) -> bytes:
+        return json.dumps({"unchanged": True, "digest": self.digest}).encode()
+
+    @classmethod
+    def decode(cls, body: bytes) -> Unchanged:
+        return cls(_decode(body)["digest"])
+
+
+@dataclass(frozen=True, slots=True)
+class SaveReport:
+    """What a save has sent. Not `stable`: something changed meanwhile, so it must be repeated."""
+
+    sha256: str
+    size: int
+    entries: int
+    content: int
+    stable: bool
+    fingerprint: str
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> SaveReport:
+        return cls(**_decode(body))
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """A snapshot is in the instance. `skipped`: what has no overlay directory any more.
+
+    `already`: by an earlier call. `container`: the tenant's container as it was before, its name
+    in the Pod's status without the runtime's prefix; empty if there was none, or none to be seen.
+    """
+
+    already: bool
+    container: str
+    skipped: tuple[str, ...]
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> RestoreReport:
+        told = _decode(body)
+        return cls(**{**told, "skipped": tuple(told["skipped"])})
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where an agent stands. `restored`, `baseline`: digests, or empty. `bound`: it is somebody's.
+
+    `baseline`: the version that the overlays were last known to be equal to.
+    """
+
+    restored: str
+    baseline: str
+    frozen: bool
+    bound: bool
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> State:
+        return cls(**_decode(body))
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Running a server of ours as a process of its own: in a container, until told to stop.
 
-main ─► serve(start, port) ─► SIGTERM or SIGINT ─► stop
+main ─► serve(start, port) ─► SIGTERM or SIGINT ─► not needed any more ─► stop
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -23,8 +24,10 @@ class Serves(Protocol):
     async def stop(self) -> None: ...
 
 
-async def serve(server: Serves, port: int) -> None:
-    """Serve on a port of all addresses until a signal comes."""
+async def serve(
+    server: Serves, port: int, dispensable: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Serve on a port of all addresses until a signal comes, and then until `dispensable`."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -32,6 +35,8 @@ async def serve(server: Serves, port: int) -> None:
     await server.start(listen(port))
     logging.getLogger(__name__).info("listening on port %d", port)
     await stopping.wait()
+    if dispensable is not None:
+        await dispensable()
     await server.stop()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
 from boilerhouse.agent.processes import Process
@@ -20,12 +21,28 @@ SECRET = "the-token-of-this-agent"
 
 @dataclass
 class Tenants:
-    """The tenant's processes, as a test wants them."""
+    """The tenant's processes, as a test wants them; `story` is what was done to them."""
 
     found: list[Process] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    restless: bool = False
 
     def of_tenant(self) -> list[Process]:
         return self.found
+
+    def container(self) -> str:
+        return "c0"
+
+    async def freeze(self) -> None:
+        if self.restless:
+            raise Restless("the tenant did not come to rest")
+        self.story.append("freeze")
+
+    async def thaw(self) -> None:
+        self.story.append("thaw")
+
+    async def kill(self) -> None:
+        self.story.append("kill")
 
 
 @dataclass

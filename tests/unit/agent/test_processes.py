@@ -1,12 +1,20 @@
-"""Finding the tenant's processes in a Pod."""
+"""Finding the tenant's processes in a Pod, and halting them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from boilerhouse.agent.processes import PodProcesses, Process
+from tests.unit.agent.pod_program import STORIES
+from tests.worlds import absent
+
+ROOT = Path(__file__).parents[3]
 
 
 def process(
@@ -47,3 +55,22 @@ def test_on_a_real_proc() -> None:
     assert os.getppid() in found or os.getppid() == 1
     assert child.pid not in found
     assert os.getpid() not in found
+
+
+@pytest.fixture(scope="module")
+def namespace() -> list[str]:
+    """How to run a command as the first process of a process namespace."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if os.geteuid() != 0:
+        command += ["--user", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"]).returncode:
+        absent("halting processes needs `unshare` and the right to make process namespaces")
+    return command
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_in_a_process_namespace(namespace: list[str], story: str) -> None:
+    """What is halted stands still however it forks, goes on after, and never stays half halted."""
+    command = [*namespace, sys.executable, "-m", "tests.unit.agent.pod_program", story]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr

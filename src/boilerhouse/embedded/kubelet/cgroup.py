@@ -29,6 +29,15 @@ class Group:
     directories: tuple[Path, ...] = ()
     oom_file: Path | None = None
 
+    def processes(self) -> list[int] | None:
+        """Return the processes in the group; None where there are no groups."""
+        if not self.directories:
+            return None
+        try:
+            return [int(pid) for pid in (self.directories[0] / "cgroup.procs").read_text().split()]
+        except FileNotFoundError:
+            return []
+
     def oom_killed(self) -> bool:
         """Tell whether the kernel has killed a process here for want of memory."""
         if self.oom_file is None:

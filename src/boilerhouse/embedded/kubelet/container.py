@@ -154,10 +154,16 @@ class Running(Protocol):
         ...
 
     async def freeze(self) -> None:
-        """Stop every process of the container; on return none runs, whatever it forked."""
+        """Stop every process of the container; on return none runs, whatever it forked.
+
+        Until `thaw` no program can be started in it. Raises `Restless` if it takes too long.
+        """
         ...
 
     def thaw(self) -> None: ...
+
+    @property
+    def frozen(self) -> bool: ...
 
     async def write(self, data: bytes) -> None:
         """Send to the standard input of a container started with `stdin`."""

@@ -23,6 +23,7 @@ from boilerhouse.embedded.kubelet.container import Exit
 from boilerhouse.embedded.kubelet.containerspec import Refused
 from boilerhouse.embedded.kubelet.launch import Launched
 from boilerhouse.embedded.kubelet.probes import Probe, Timing
+from boilerhouse.embedded.kubelet.standstill import Standstill
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Running, Terminated, Waiting
 from boilerhouse.loop.events import Type
 
@@ -57,6 +58,7 @@ class ContainerLoop:
         changed: Changed,
         said: Said,
         attempt: int = 0,
+        standstill: Standstill | None = None,
     ) -> None:
         self.container = container
         self.facts = facts
@@ -69,6 +71,7 @@ class ContainerLoop:
         self._changed = changed
         self._said = said
         self._attempt = attempt
+        self._standstill = standstill or Standstill()
         self._backoff = Backoff()
         self._patience = Backoff()
         self._stopping = asyncio.Event()
@@ -79,6 +82,7 @@ class ContainerLoop:
     async def run(self) -> None:
         """Keep the container running until it need not be any more, or until it is stopped."""
         while not self._stopping.is_set():
+            await self._standstill.over(self._stopping)
             launched = await self._launch()
             if launched is None:
                 continue
@@ -126,7 +130,11 @@ class ContainerLoop:
         if not self._stopping.is_set():
             self._wake.clear()
         try:
-            launched: Launched = await self._start(self.container, self._attempt)
+            if self._standstill.on:
+                return None
+            with self._standstill.start():
+                launched: Launched = await self._start(self.container, self._attempt)
+                self.launched = launched
         except Refused as refused:
             await self._refused(refused)
             return None
@@ -134,7 +142,6 @@ class ContainerLoop:
         facts = self.facts
         facts.state = Running(launched.process.started_at)
         facts.image_id, facts.container_id = launched.image_id, launched.container_id
-        self.launched = launched
         if self._stopping.is_set():  # asked to while it was being started
             self.stop()
         self._changed()

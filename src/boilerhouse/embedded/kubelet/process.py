@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from boilerhouse.agent import freezing
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.cgroup import Group
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
@@ -23,7 +24,6 @@ from boilerhouse.embedded.kubelet.stdio import Stdio
 
 # A pipe may have been handed to a process that lives on elsewhere; then the log is cut here.
 _DRAIN_SECONDS = 1.0
-_FREEZE_ROUNDS = 1000
 
 
 class Container:
@@ -49,6 +49,10 @@ class Container:
         self._program: Program | None = None
         self._exit: asyncio.Task[Exit] | None = None
         self._drained = asyncio.Event()
+        self._entering = 0  # programs on their way in, which are in no list yet
+        self._none_enters = asyncio.Event()
+        self._none_enters.set()
+        self.frozen = False
         self._started_at: datetime | None = None
 
     async def run(
@@ -143,37 +147,37 @@ class Container:
             os.close(watched)
 
     def processes(self) -> list[int]:
-        found = []
-        for entry in os.listdir("/proc"):  # noqa: PTH208  thousands of names, no need for paths
-            if entry.isdecimal():
-                with contextlib.suppress(OSError):
-                    if os.stat(f"/proc/{entry}/ns/pid").st_ino == self._namespace:  # noqa: PTH116
-                        found.append(int(entry))
-        return [pid for pid in found if pid != self._init]
+        candidates = self._group.processes()
+        if candidates is None:
+            everybody = os.listdir("/proc")  # noqa: PTH208  thousands of names, no need for paths
+            candidates = [int(entry) for entry in everybody if entry.isdecimal()]
+        return [pid for pid in candidates if pid != self._init and self._is_here(pid)]
+
+    def _is_here(self, pid: int) -> bool:
+        try:
+            return os.stat(f"/proc/{pid}/ns/pid").st_ino == self._namespace  # noqa: PTH116
+        except OSError:
+            return False
 
     async def freeze(self) -> None:
-        before: set[int] = set()
-        for _ in range(_FREEZE_ROUNDS):
-            now = set(await asyncio.to_thread(self.processes))
-            for pid in now:
-                self._signal(pid, signal.SIGSTOP)
-            # Two scans agree, and everybody seen is at rest: nobody is left who could fork.
-            if now == before and await asyncio.to_thread(_all_stopped, now):
-                return
-            before = now
-        self.thaw()
-        raise SandboxError(f"container {self.spec.name} forks faster than it can be stopped")
+        self.frozen = True  # from now on nobody enters
+        try:
+            await self._none_enters.wait()
+            await freezing.freeze(self.processes, self._signal)
+        except BaseException:
+            self.frozen = False
+            raise
 
     def thaw(self) -> None:
-        for pid in self.processes():
-            self._signal(pid, signal.SIGCONT)
+        self.frozen = False
+        freezing.thaw(self.processes, self._signal)
 
     def _signal(self, pid: int, number: int) -> None:
         """Signal a process if it is still one of ours: its number may have changed hands."""
         with contextlib.suppress(OSError):
             pidfd = os.pidfd_open(pid)
             try:
-                if os.stat(f"/proc/{pid}/ns/pid").st_ino == self._namespace:  # noqa: PTH116
+                if self._is_here(pid):
                     signal.pidfd_send_signal(pidfd, number)
             finally:
                 os.close(pidfd)
@@ -201,21 +205,19 @@ class Container:
     ) -> Program:
         if self._exit is None or self._exit.done() or self._bwrap.status.done():
             raise SandboxError(f"container {self.spec.name} is not running")
+        if self.frozen:
+            words = "is halted: it is being saved or restored"
+            raise SandboxError(f"container {self.spec.name} {words}")
         request = {**self._enter, "argv": list(argv), "tty": tty}
         if env is not None:
             request["env"] = {**self._enter["env"], **env}
         if workdir is not None:
             request["cwd"] = workdir
-        return await Program.start(self._nursery, request, Stdio.open(tty=tty, stdin=stdin))
-
-
-def _all_stopped(pids: set[int]) -> bool:
-    return all(_stopped(pid) for pid in pids)
-
-
-def _stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
-    except OSError:
-        return True
+        self._entering += 1
+        self._none_enters.clear()
+        try:
+            return await Program.start(self._nursery, request, Stdio.open(tty=tty, stdin=stdin))
+        finally:
+            self._entering -= 1
+            if not self._entering:
+                self._none_enters.set()

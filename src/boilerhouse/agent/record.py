@@ -1,0 +1,95 @@
+"""What an agent must never forget, in the one volume that nobody else mounts.
+
+restore ─► Record.write(restored, baseline) ─► a restore happens once per Pod, and never again
+saved   ─► Record.write(baseline) ─► the next save may find that nothing has changed
+
+One file, replaced by one rename: written, synced, renamed, and the directory synced, in this order.
+So whenever the power goes, what is there is what it was before or what it is after, and once
+`write` has returned it is the latter. (`baseline` and `restored` in two files could disagree.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_FILE = "record.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A stored version, and what the overlays looked like when they were equal to it.
+
+    `until_thaw`: taken of a tenant that was halted, and worth nothing once it runs on. A file that
+    it has mapped may then change without any time of change to tell of it: the kernel notes the
+    first write to a page, and that write may lie before the snapshot.
+    """
+
+    digest: str
+    fingerprint: str
+    until_thaw: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The restore of this Pod. `container`: the tenant's container before it."""
+
+    digest: str
+    container: str
+    skipped: tuple[str, ...] = ()
+
+
+class Record:
+    """`restored` and `baseline` as they are on the disk."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read it. A blocking call; a file that is not ours to understand is an error."""
+        self._directory = directory
+        self.restored: Restored | None = None
+        self.baseline: Baseline | None = None
+        try:
+            told = json.loads((directory / _FILE).read_bytes())
+        except FileNotFoundError:
+            return
+        if told["restored"] is not None:
+            fields = told["restored"]
+            self.restored = Restored(**{**fields, "skipped": tuple(fields["skipped"])})
+        if told["baseline"] is not None:
+            self.baseline = Baseline(**told["baseline"])
+
+    async def write(self, restored: Restored | None, baseline: Baseline | None) -> None:
+        """Have both on the disk; one write at a time, which the caller sees to."""
+        await asyncio.to_thread(self._write, restored, baseline)
+        self.restored, self.baseline = restored, baseline
+
+    async def thawing(self) -> None:
+        """Forget what does not hold for a tenant that runs."""
+        if self.baseline is not None and self.baseline.until_thaw:
+            await self.write(self.restored, None)
+
+    def _write(self, restored: Restored | None, baseline: Baseline | None) -> None:
+        told = {
+            "restored": None if restored is None else asdict(restored),
+            "baseline": None if baseline is None else asdict(baseline),
+        }
+        replace(self._directory / _FILE, json.dumps(told).encode())
+
+
+def replace(file: Path, content: bytes) -> None:
+    """Replace a file so that a power loss leaves the old or the new, and never less."""
+    draft = file.with_name(file.name + ".new")
+    opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(opened, content)
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+    draft.rename(file)
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
