@@ -25,7 +25,9 @@ from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
 from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside
 from boilerhouse.embedded.kubelet.container import Running
 from boilerhouse.helper import layout as helper_layout
-from boilerhouse.helper.helper import Helper, by_network
+from boilerhouse.helper.agentline import by_network
+from boilerhouse.helper.helper import Helper
+from boilerhouse.helper.store.store import Store
 
 Address = tuple[str, int]
 
@@ -66,7 +68,8 @@ class Product:
     def _helper(self, inside: Inside) -> Builtin:
         def make() -> tuple[Serves, Handler]:
             token = _token(inside.mounts, helper_layout.TOKEN_FILE)
-            helper = Helper(token, reach=self.reach)
+            store = Store.open(inside.mounts[helper_layout.SNAPSHOTS_DIR], inside.clock)
+            helper = Helper(token, store, reach=self.reach)
             return helper, helper.handle
 
         return _Served(make, inside, HELPER_PORT, self._helpers)
@@ -92,10 +95,18 @@ class _Served:
 
     async def start(self) -> None:
         """Listen; raises if what must be mounted is not there."""
-        server, handler = await asyncio.to_thread(self._make)
-        listener: socket.socket = self._inside.listen(self._port)
-        host, port = listener.getsockname()[:2]
-        await server.start(listener)
+        making = asyncio.create_task(asyncio.to_thread(self._make))
+        try:
+            server, handler = await asyncio.shield(making)
+            listener: socket.socket = self._inside.listen(self._port)
+            host, port = listener.getsockname()[:2]
+            await server.start(listener)
+        except BaseException:
+            # What was made may hold something, such as the volume of the snapshots.
+            await asyncio.wait({making})
+            if making.exception() is None:
+                await making.result()[0].stop()
+            raise
         self._server = server
         self._address = (host, port)
         self._known[self._address] = answering(handler)

@@ -1,17 +1,21 @@
 """`python -m boilerhouse.helper`: the helper as a Pod of its own.
 
-mounted token ─► Helper ─► port 7710
+mounted token and volume ─► Store ─► Helper ─► port 7710
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 from boilerhouse.agent import running
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import HELPER_PORT
 from boilerhouse.helper import layout
 from boilerhouse.helper.helper import Helper
+from boilerhouse.helper.store.store import Store
+from boilerhouse.helper.store.volume import VolumeUnfit
 
 
 def main() -> None:
@@ -19,8 +23,13 @@ def main() -> None:
     running.log_json()
     token = running.read_token(Path(layout.TOKEN_FILE))
 
+    try:
+        store = Store.open(Path(layout.SNAPSHOTS_DIR), SystemClock())
+    except (VolumeUnfit, OSError) as error:
+        sys.exit(f"the volume of the snapshots cannot be used: {error}")
+
     async def run() -> None:
-        await running.serve(Helper(token), HELPER_PORT)
+        await running.serve(Helper(token, store), HELPER_PORT)
 
     asyncio.run(run())
 

@@ -1,6 +1,7 @@
 """The helper's own side: it takes what operator and API ask, and asks the agent.
 
-Request (token, which agent) ─► Helper ─► agent ─► Answer, passed on piece by piece
+Request (token, which agent) ─► Helper ─┬─► agent ─► Answer, passed on piece by piece
+                                        └─► /snapshots ─► store on the volume, agent
 
 Nothing else may reach an agent's port, and the helper itself needs no access to the Kubernetes
 API: who asks says where the agent is and with which token, since who asks may know that anyway.
@@ -10,17 +11,20 @@ So there is nothing in the helper that would be worth breaking in for but the sn
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Callable
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.peer import Peer, Unreachable
+from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.server import Server
+from boilerhouse.helper import wire
+from boilerhouse.helper.agentline import Reach, address, by_network
 from boilerhouse.helper.layout import HEALTHZ, TO_AGENT
+from boilerhouse.helper.snapshot_routes import Capacity, SnapshotRoutes
+from boilerhouse.helper.store.store import Store
 
 CALLS = 64  # to agents, at the same time
 QUEUE = 5.0  # seconds that a call waits for its turn
@@ -33,21 +37,29 @@ _FORWARDED = {
     ("GET", protocol.FILES): 30.0,
     ("PUT", protocol.FILES): 60.0,
     ("DELETE", protocol.FILES): 30.0,
+    ("POST", protocol.THAW): 10.0,
+    ("GET", protocol.STATE): 10.0,
 }
-
-Reach = Callable[[str, int, float], Handler]  # host, port, patience
-
-
-def by_network(host: str, port: int, patience: float) -> Handler:
-    return Peer(host, port, patience=patience)
 
 
 class Helper:
-    """The snapshot helper. It can be asked through a socket (`start`) or in process (`handle`)."""
+    """The snapshot helper. It can be asked through a socket (`start`) or in process (`handle`).
 
-    def __init__(self, token: str, *, reach: Reach = by_network, calls: int = CALLS) -> None:
+    The store is the helper's from now on, and closed by `stop`.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        store: Store,
+        *,
+        reach: Reach = by_network,
+        calls: int = CALLS,
+        capacity: Capacity | None = None,
+    ) -> None:
         self._guard = TokenGuard(token)
         self._reach = reach
+        self._snapshots = SnapshotRoutes(store, reach, capacity or Capacity())
         self._places = asyncio.Semaphore(calls)
         self._server = Server("helper", self.handle, connections=4 * calls)
 
@@ -58,16 +70,20 @@ class Helper:
     async def stop(self) -> None:
         """Stop serving; what is under way is cut off."""
         await self._server.stop()
+        await self._snapshots.close()
 
     async def handle(self, request: Request) -> Answer:
         """Answer one request; `Refused` if it is not allowed, or the agent cannot be asked."""
         if request.path == HEALTHZ:
+            self._snapshots.check()
             return Answer(204)
         self._guard.check(request)
+        if request.path.startswith(wire.SNAPSHOTS):
+            return await self._snapshots.handle(request)
         verb = (request.method, request.path.removeprefix(TO_AGENT))
         if not request.path.startswith(TO_AGENT + "/") or verb not in _FORWARDED:
             raise Refused(404, "no-such-path", f"there is no {request.method} {request.path}")
-        host, port = _address(request.headers.get(protocol.AGENT, ""))
+        host, port = address(request.headers.get(protocol.AGENT, ""))
         onwards = Request(
             request.method,
             verb[1],
@@ -120,16 +136,3 @@ class _Counted(Body):
         if over is not None:
             over()
             await self._body.close()
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Read host:port. Never a name: there is nothing to look up, or to be misled by."""
-    host, _, port = text.rpartition(":")
-    try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        number = int(port)
-    except ValueError:
-        number = 0
-    if not 0 < number < 65536:
-        raise Refused(400, "bad-agent", f"{protocol.AGENT} holds an address and a port")
-    return str(address), number

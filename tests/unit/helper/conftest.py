@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.helper.store.store import Store
 from tests.unit.helper.house import House, furnished
 
 
@@ -12,3 +14,11 @@ from tests.unit.helper.house import House, furnished
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     async with furnished(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An open store; whoever gets it closes it."""
+    directory = tmp_path / "snapshots"
+    directory.mkdir()
+    return Store.open(directory, SystemClock())

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT, PORTS
 from boilerhouse.helper import build
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.helper import Helper
+from boilerhouse.helper.store.store import Store
 from boilerhouse.instances.build import agent_secret
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Pod
@@ -55,7 +57,10 @@ async def furnished(directory: Path) -> AsyncIterator[House]:
             client, {"metadata": {"name": INSTANCE}, "spec": SPEC}, AGENT_PORT, rig.port
         )
         secret = await client.create(SECRETS, build.helper_secret(HELPER_TOKEN))
-        helper, listener = Helper(HELPER_TOKEN, calls=4), listening()
+        snapshots = directory / "snapshots"
+        snapshots.mkdir()
+        store = Store.open(snapshots, SystemClock())
+        helper, listener = Helper(HELPER_TOKEN, store, calls=4), listening()
         helper_port: int = listener.getsockname()[1]
         body = build.helper_pod(HelperSettings(), secret.metadata.uid)
         await placed(client, body, HELPER_PORT, helper_port)

@@ -12,6 +12,7 @@ from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.peer import Peer, Unreachable
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper.helper import Helper
+from boilerhouse.helper.store.store import Store
 from tests.unit.agent.rig import SECRET, listening
 from tests.unit.helper.house import HELPER_TOKEN, House
 
@@ -90,7 +91,7 @@ async def test_an_agent_that_is_gone(house: House) -> None:
     assert await told(helper, asked) == (502, "agent-unreachable")
 
 
-async def test_an_agent_that_dies_in_the_middle(house: House) -> None:
+async def test_an_agent_that_dies_in_the_middle(store: Store) -> None:
     """An answer that breaks off on the way breaks off for the caller too: never a short success."""
 
     class Dies(Body):
@@ -104,7 +105,7 @@ async def test_an_agent_that_dies_in_the_middle(house: House) -> None:
     async def agent(request: Request) -> Answer:
         return Answer(200, Dies())
 
-    helper, listener = Helper(HELPER_TOKEN, reach=lambda *_: agent), listening()
+    helper, listener = Helper(HELPER_TOKEN, store, reach=lambda *_: agent), listening()
     port = listener.getsockname()[1]
     await helper.start(listener)
     answer = await Peer("127.0.0.1", port)(request())
@@ -114,7 +115,7 @@ async def test_an_agent_that_dies_in_the_middle(house: House) -> None:
     await helper.stop()
 
 
-async def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many calls at a time; who waits too long for a turn is told to come again."""
     monkeypatch.setattr("boilerhouse.helper.helper.QUEUE", 0.05)
     leave, entered = asyncio.Event(), asyncio.Semaphore(0)
@@ -124,7 +125,7 @@ async def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         await leave.wait()
         return Answer(204)
 
-    helper = Helper(HELPER_TOKEN, reach=lambda *_: slow, calls=2)
+    helper = Helper(HELPER_TOKEN, store, reach=lambda *_: slow, calls=2)
     waiting = [asyncio.create_task(told(helper.handle, request())) for _ in range(2)]
     for _ in waiting:
         await entered.acquire()
@@ -134,3 +135,4 @@ async def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await asyncio.gather(*waiting) == [(204, "")] * 2
     for _ in range(5):  # every place is free again, also after refusals
         assert await told(helper.handle, request()) == (204, "")
+    await helper.stop()

@@ -64,9 +64,9 @@ class Volume:
 
     def __init__(self, root: int, lock: int) -> None:
         self.root = root
-        self._lock = lock
         self.versions = enter(root, places.VERSIONS, make=True)
         self.unfinished = enter(root, places.UNFINISHED, make=True)
+        self._open = [self.unfinished, self.versions, root, lock]
         self._failed = ""
 
     @classmethod
@@ -95,9 +95,9 @@ class Volume:
         return volume
 
     def close(self) -> None:
-        """Let go of the volume."""
-        for opened in (self.unfinished, self.versions, self.root, self._lock):
-            os.close(opened)
+        """Let go of the volume. Again does no harm."""
+        while self._open:
+            os.close(self._open.pop(0))
 
     def check(self) -> None:
         """Raise `Refused` if a sync has failed: nothing can be promised any more."""
@@ -190,7 +190,7 @@ class Incoming:
             os.fsync(self._file)
             os.close(self._file)
             self._file = -1
-            read = os.open(self.name, FILE, dir_fd=self._directory)
+            read = self.reopen()
             try:
                 # Off the cache, so that it is the disk which is asked.
                 os.posix_fadvise(read, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -199,6 +199,10 @@ class Incoming:
                 os.close(read)
         if found != (self.digest, self.size):
             raise Refused(500, "verify-failed", "what was stored reads differently: not used")
+
+    def reopen(self) -> int:
+        """Open it to be read."""
+        return os.open(self.name, FILE, dir_fd=self._directory)
 
     def discard(self) -> None:
         """Leave nothing behind, unless it was put in place."""

@@ -1,0 +1,51 @@
+"""One restore: a stored version into an instance.
+
+version by digest ─► ArchiveBody ─► POST /restore ─► Restored
+"""
+
+from __future__ import annotations
+
+from boilerhouse.agent import protocol
+from boilerhouse.agent.protocol import Refused, RestoreReport
+from boilerhouse.helper.agentline import AgentLine, read_small
+from boilerhouse.helper.store.places import Place
+from boilerhouse.helper.store.store import Store, corrupt
+from boilerhouse.helper.transfer import ArchiveBody, Threads
+from boilerhouse.helper.wire import Restored, RestoreOrder
+
+_UNPACK = 300.0  # seconds after the last byte, for the agent to sync and look at everything
+
+
+class Restorer:
+    """Restores versions of the store into instances."""
+
+    def __init__(self, store: Store, threads: Threads) -> None:
+        self._store = store
+        self._threads = threads
+
+    async def restore(self, agent: AgentLine, where: Place, order: RestoreOrder) -> Restored:
+        """Restore; `Refused` (409 corrupt-version) if the stored bytes are not what they were."""
+        file, version = await self._threads.run(self._store.open_digest, where, order.digest)
+        body = ArchiveBody(file, version, self._threads)
+        try:
+            if body.corrupt:
+                raise corrupt(version)
+            answer = await agent.ask(
+                "POST",
+                protocol.RESTORE,
+                ("digest", order.digest),
+                ("mode", order.mode),
+                body=body,
+                patience=_UNPACK,
+            )
+            report = await read_small(answer, RestoreReport.decode)
+        except Refused:
+            if body.corrupt:
+                raise corrupt(version) from None
+            raise
+        finally:
+            await body.close()
+        if report.skipped:
+            # What was left out exists in this version alone.
+            await self._threads.run(self._store.exempt, where, order.digest)
+        return Restored(order.digest, report.already, report.skipped, report.container)

@@ -1,0 +1,230 @@
+"""The helper's `/snapshots`: requests in, store and agents behind.
+
+Request ─► SnapshotRoutes ─► Saver, Restorer (as jobs) | Store (in threads) ─► Answer
+
+What a claim asks on its way (`current`) is answered from memory wherever it can be, and waits for
+nothing that is slow: saves, restores and transfers have places of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answer
+from boilerhouse.agent.protocol import SMALL_LIMIT, Refused
+from boilerhouse.helper import wire
+from boilerhouse.helper.agentline import Reach, line
+from boilerhouse.helper.importing import inspect
+from boilerhouse.helper.jobs import Jobs
+from boilerhouse.helper.restoring import Restorer
+from boilerhouse.helper.saving import Saver
+from boilerhouse.helper.store import places
+from boilerhouse.helper.store.places import Place
+from boilerhouse.helper.store.store import Store, no_snapshot, told
+from boilerhouse.helper.transfer import ArchiveBody, Threads, receive
+from boilerhouse.helper.wire import PromoteOrder, Restored, RestoreOrder, Saved, SaveOrder
+
+_MODES = ("cold", "restart", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much the helper does at the same time; what is more waits its turn, or is refused."""
+
+    saves: int = 4
+    restores: int = 4
+    transfers: int = 8  # archives to and from whoever asks
+    waiting: int = 1000  # jobs of each kind, those at work included
+    threads: int = 8
+    patience: float = 25.0  # seconds that a call waits for a job before it is told to ask again
+    queue: float = 5.0  # seconds that a transfer waits for a place
+
+
+class SnapshotRoutes:
+    """Answers for one store, which is closed with it."""
+
+    def __init__(self, store: Store, reach: Reach, capacity: Capacity) -> None:
+        self._store = store
+        self._reach = reach
+        self._queue = capacity.queue
+        self._threads = Threads(capacity.threads)
+        self._saver = Saver(store, self._threads)
+        self._restorer = Restorer(store, self._threads)
+        waiting, patience = capacity.waiting, capacity.patience
+        self._saves: Jobs[Saved] = Jobs(
+            "save", at_once=capacity.saves, limit=waiting, patience=patience
+        )
+        self._restores: Jobs[Restored] = Jobs(
+            "restore", at_once=capacity.restores, limit=waiting, patience=patience
+        )
+        self._transfers = asyncio.Semaphore(capacity.transfers)
+        self._routes: dict[tuple[str, str], Handler] = {
+            ("GET", wire.CURRENT): self._current,
+            ("GET", wire.SNAPSHOTS): self._list,
+            ("DELETE", wire.SNAPSHOTS): self._delete,
+            ("GET", wire.ARCHIVE): self._download,
+            ("PUT", wire.ARCHIVE): self._upload,
+            ("POST", wire.SAVE): self._save,
+            ("POST", wire.RESTORE): self._restore,
+            ("POST", wire.PROMOTE): self._promote,
+        }
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer one request."""
+        handler = self._routes.get((request.method, request.path))
+        if handler is None:
+            raise Refused(404, "no-such-path", f"there is no {request.method} {request.path}")
+        return await handler(request)
+
+    def check(self) -> None:
+        """Raise `Refused` if the store can promise nothing any more."""
+        self._store.check()
+
+    async def close(self) -> None:
+        """Cut off what is under way, finish what is being written, let go of the volume."""
+        await self._saves.close()
+        await self._restores.close()
+        await self._threads.close()
+        self._store.close()
+
+    async def _current(self, request: Request) -> Answer:
+        where = _place(request)
+        self._store.check()
+        shelf = self._store.peek(where)
+        if shelf is None:
+            shelf = await self._threads.run(self._store.shelf, where)
+        if shelf.current is None:
+            raise no_snapshot(where)
+        return json_answer(told(where, shelf.current, shelf).encode())
+
+    async def _list(self, request: Request) -> Answer:
+        page = await self._threads.run(
+            self._store.page,
+            request.param("tenant") or "",
+            request.param("workload") or "",
+            request.param("after") or "",
+            request.param("versions") == "true",
+        )
+        return json_answer(page.encode())
+
+    async def _delete(self, request: Request) -> Answer:
+        await self._threads.run(self._store.delete, _place(request), _number(request, "seq"))
+        return Answer(204)
+
+    async def _promote(self, request: Request) -> Answer:
+        order = wire.read_order(PromoteOrder, await request.body.read(SMALL_LIMIT))
+        where = places.place(order.tenant, order.workload)
+        keep = _kept(order.keep)
+        version = await self._threads.run(self._store.promote, where, order.seq, keep)
+        return json_answer(version.encode())
+
+    async def _save(self, request: Request) -> Answer:
+        order = wire.read_order(SaveOrder, await request.body.read(SMALL_LIMIT))
+        where = places.place(order.tenant, order.workload)
+        _kept(order.keep)
+        if order.base and not places.is_digest(order.base):
+            raise Refused(400, "bad-order", "base is a digest, or empty")
+        if not order.pod:
+            raise Refused(400, "bad-order", "pod is the UID of the Pod that is saved")
+        agent = line(self._reach, request)
+        done = await self._saves.ask(
+            (where, order.pod), order, lambda: self._saver.save(agent, where, order)
+        )
+        return _RUNNING if done is None else json_answer(done.encode())
+
+    async def _restore(self, request: Request) -> Answer:
+        order = wire.read_order(RestoreOrder, await request.body.read(SMALL_LIMIT))
+        where = places.place(order.tenant, order.workload)
+        if order.mode not in _MODES or not places.is_digest(order.digest):
+            raise Refused(400, "bad-order", f"digest is one, and mode one of {', '.join(_MODES)}")
+        agent = line(self._reach, request)
+        done = await self._restores.ask(
+            (where, order.pod), order, lambda: self._restorer.restore(agent, where, order)
+        )
+        return _RUNNING if done is None else json_answer(done.encode())
+
+    async def _download(self, request: Request) -> Answer:
+        where, seq = _place(request), _number(request, "seq")
+        await self._begin_transfer()
+        try:
+            file, version = await self._threads.run(self._store.open_version, where, seq)
+        except BaseException:
+            self._transfers.release()
+            raise
+        body = _Download(ArchiveBody(file, version, self._threads), self._transfers.release)
+        headers = {"content-type": wire.GZIP, wire.VERSION: version.encode().decode()}
+        return Answer(200, body, headers)
+
+    async def _upload(self, request: Request) -> Answer:
+        where, expect = _place(request), request.param("expect")
+        keep = _kept(_number(request, "keep") or wire.KEEP)
+        await self._begin_transfer()
+        try:
+            incoming = await self._threads.run(self._store.incoming)
+            try:
+                await receive(request.body, incoming, self._threads)
+                await self._threads.run(incoming.settle)
+                counted = await inspect(incoming, self._threads)
+                version = await self._threads.run(
+                    self._store.put,
+                    where,
+                    incoming,
+                    entries=counted.entries,
+                    content=counted.content,
+                    expect=expect,
+                    keep=keep,
+                )
+            finally:
+                await asyncio.to_thread(incoming.discard)
+        finally:
+            self._transfers.release()
+        return json_answer(version.encode(), 201)
+
+    async def _begin_transfer(self) -> None:
+        try:
+            async with asyncio.timeout(self._queue):
+                await self._transfers.acquire()
+        except TimeoutError:
+            raise Refused(503, "busy", "the helper has too much to do; try again") from None
+
+
+_RUNNING = Answer(202)
+
+
+class _Download(Body):
+    """An archive on its way out, which has a place until it is closed."""
+
+    def __init__(self, body: ArchiveBody, over: Callable[[], None]) -> None:
+        self.length = body.length
+        self._body = body
+        self._over: Callable[[], None] | None = over
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._body)
+
+    async def close(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            over()
+            await self._body.close()
+
+
+def _place(request: Request) -> Place:
+    return places.place(request.param("tenant") or "", request.param("workload") or "")
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.param(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 13):
+        raise Refused(400, "bad-number", f"{name} is a number")
+    return int(text)
+
+
+def _kept(keep: int) -> int:
+    if not 1 <= keep <= 1000:
+        raise Refused(400, "bad-order", "keep is between 1 and 1000")
+    return keep
