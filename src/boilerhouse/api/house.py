@@ -35,6 +35,7 @@ from boilerhouse.kube.kinds import Dynamic, Pod
 from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.kube.status import BadRequest, NotFound
 from boilerhouse.operator.operator import Operator
+from boilerhouse.workloads.images import ImageShelf
 from boilerhouse.workloads.objects import WORKLOADS
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class House:
     auth: Auth
     helper: HelperClient | None = None  # the way to what lies in instances
     snapshots: SnapshotClient | None = None  # and to what was saved of them
+    shelf: ImageShelf | None = None  # the images of one machine; a cluster has none
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
 
@@ -89,6 +91,7 @@ class House:
         key: str = "",
         helper: HelperClient | None = None,
         snapshots: SnapshotClient | None = None,
+        shelf: ImageShelf | None = None,
     ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
@@ -107,6 +110,7 @@ class House:
             Auth(client, informers, clock, signing=signing, key=key),
             helper,
             snapshots,
+            shelf,
         )
 
     @property
@@ -158,6 +162,11 @@ class House:
             raise not_found("Workload", name) from None
         self.informers.workloads.observe(found)
         return found
+
+    def look_at_workloads(self) -> None:
+        """Have every workload looked at now: what one of them lacked may be there."""
+        for key in self.informers.workloads.cache:
+            self.operator.workloads.queue.add(key)
 
     def claim_of(self, pod: Pod) -> Claim | None:
         """Return the Claim that has an instance, if the informer knows it."""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from boilerhouse.cli import remote, snapshot_line
+from boilerhouse.cli import image, remote, snapshot_line
 from boilerhouse.cli.startup import UpLine, imports
 
 _UP = UpLine()
@@ -100,6 +100,7 @@ def up(
 
 remote.add_to(app)
 snapshot_line.add_to(app)
+app.add_typer(image.app, name="image")
 
 Context = Annotated[str, typer.Option(help="Context of the kubeconfig; default: the current one.")]
 Namespace = Annotated[

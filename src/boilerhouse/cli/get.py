@@ -84,6 +84,12 @@ TABLES: dict[str, dict[str, Cell]] = {
         "INSTANCE": _at("instanceId"),
         "ENDPOINT": _endpoint,
     },
+    "images": {
+        "NAME": _at("name"),
+        "DIGEST": lambda item: str(item["digest"]).removeprefix("sha256:")[:12],
+        "MB": lambda item: round(item["sizeBytes"] / 1e6, 1),
+        "AGE": _at("importedAt"),
+    },
     "secrets": {"NAME": _at("name"), "KEYS": _at("keys")},
     "configmaps": {"NAME": _at("name"), "KEYS": _at("keys")},
 }

@@ -29,7 +29,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.leader import Elector
 from boilerhouse.loop.manager import Manager
 from boilerhouse.operator.operator import Operator
-from boilerhouse.workloads.images import Images
+from boilerhouse.workloads.images import Images, ImageShelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Means:
     api_url: str  # where instances find the API
     settings: Settings = field(default_factory=Settings)
     helper: HelperSettings = field(default_factory=HelperSettings)
+    shelf: ImageShelf | None = None  # the images of one machine
 
 
 def operator_of(
@@ -116,6 +117,7 @@ async def household(
                 key=key,
                 helper=_helper(means),
                 snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
+                shelf=means.shelf,
             )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run(running.stopping))

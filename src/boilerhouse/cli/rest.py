@@ -99,22 +99,6 @@ class Rest:
             raise self._failure(answer.status_code, answer.content)
         return answer.status_code, self._decoded(answer.content)
 
-    def upload(
-        self, path: str, content: Iterator[bytes], *, query: Mapping[str, str] | None = None
-    ) -> Any:
-        """Send bytes as they are read, and return what the answer's JSON holds."""
-        with self._reaching():
-            answer = self._http.post(
-                f"{self.url}/api/v1/{path}",
-                content=content,
-                headers={"content-type": "application/x-tar"},
-                params=dict(query or {}),
-                timeout=httpx2.Timeout(PATIENCE, read=None),  # unpacking takes its time
-            )
-        if answer.status_code >= 400:
-            raise self._failure(answer.status_code, answer.content)
-        return self._decoded(answer.content)
-
     @contextmanager
     def stream(
         self,

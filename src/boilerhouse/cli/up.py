@@ -91,9 +91,11 @@ async def _serve(directory: Path, line: UpLine) -> None:
         )
         stack.push_async_callback(world.close)
         assert world.kubelet is not None, "it was asked for"
+        images = LocalImages(world.kubelet.images)
         means = Means(
             client=Client(world.transport, NAMESPACE),
-            images=LocalImages(world.kubelet.images),
+            images=images,
+            shelf=images,
             route=product.route,
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),

@@ -1,17 +1,26 @@
-"""Whether an image can be had on this machine: it is in the local store, or is the machine itself.
+"""The images of this machine: the local store, and the machine itself as image `host`.
 
-workload ─► LocalImages.missing ─► ImageStore
+workload ─► LocalImages.missing ──────────┐
+REST API ─► stored, take_in, remove ──────┴─► ImageStore
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import IO
 
-from boilerhouse.embedded.kubelet.images import HOST, ImageStore
+from boilerhouse.embedded.kubelet import images
+from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
+from boilerhouse.embedded.kubelet.layers import BadImage
+from boilerhouse.workloads.images import ImageInUse, ImageRefused, StoredImage
+
+ARCHIVE_BYTES = 32 << 30  # of an archive on its way in; what it unpacks to is bounded by the store
 
 
 class LocalImages:
-    """`workloads.images.Images` of one machine, which pulls nothing."""
+    """`Images` and `ImageShelf` of one machine, which pulls nothing."""
 
     def __init__(self, store: ImageStore) -> None:
         self._store = store
@@ -21,3 +30,49 @@ class LocalImages:
             return ""
         there = ", ".join([HOST, *await asyncio.to_thread(self._store.names)])
         return f"image {reference} is not in the local store, which has: {there}"
+
+    async def stored(self) -> list[StoredImage]:
+        """Return what is there, by name."""
+        return await asyncio.to_thread(self._stored)
+
+    def _stored(self) -> list[StoredImage]:
+        found = [self._store.get(name) for name in self._store.names()]
+        return [_view(image) for image in found if image is not None]
+
+    async def take_in(self, archive: AsyncIterator[bytes], name: str | None) -> list[StoredImage]:
+        """Import an archive as it comes: first to a file that nobody else sees, then unpacked."""
+        if name is not None and normal(name) == HOST:
+            raise ImageRefused("the name host means this machine's own programs")
+        try:
+            with self._store.inbox() as file:
+                await _received(archive, file)
+                return await asyncio.to_thread(self._imported, Path(file.name), name)
+        except OSError as error:
+            raise ImageRefused(f"the image cannot be stored: {error.strerror}") from error
+
+    def _imported(self, path: Path, name: str | None) -> list[StoredImage]:
+        try:
+            return [_view(image) for image in self._store.import_image(path, name)]
+        except BadImage as error:
+            raise ImageRefused(str(error)) from error
+
+    async def remove(self, name: str) -> bool:
+        """Remove a name; False if there is none."""
+        try:
+            return await asyncio.to_thread(self._store.remove, name)
+        except images.ImageInUse as error:
+            raise ImageInUse(str(error)) from error
+
+
+async def _received(archive: AsyncIterator[bytes], file: IO[bytes]) -> None:
+    size = 0
+    async for piece in archive:
+        size += len(piece)
+        if size > ARCHIVE_BYTES:
+            raise ImageRefused(f"the archive is larger than {ARCHIVE_BYTES >> 30} GiB")
+        await asyncio.to_thread(file.write, piece)
+    await asyncio.to_thread(file.flush)
+
+
+def _view(image: Image) -> StoredImage:
+    return StoredImage(image.name, image.digest, image.size, image.imported_at)

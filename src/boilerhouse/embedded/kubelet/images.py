@@ -17,12 +17,13 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from boilerhouse.core.clock import Clock, parse_time, rfc3339
 from boilerhouse.embedded.kubelet import linux
@@ -61,7 +62,8 @@ class ImageStore:
         self._held: dict[str, tuple[str, ...]] = {}
         for part in (self._layers, self._configs):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in (*self._layers.glob(".new-*"), *self._configs.glob("*.tmp")):
+        leftovers = ((self._layers, ".new-*"), (self._configs, "*.tmp"), (directory, ".incoming-*"))
+        for leftover in [path for where, what in leftovers for path in where.glob(what)]:
             _delete(leftover)
         self._index: dict[str, dict[str, Any]] = {}
         with contextlib.suppress(FileNotFoundError):
@@ -77,6 +79,10 @@ class ImageStore:
 
     def names(self) -> list[str]:
         return sorted(self._index)
+
+    def inbox(self) -> IO[bytes]:
+        """Open a file for an archive that is on its way in; it goes when it is closed."""
+        return tempfile.NamedTemporaryFile(prefix=".incoming-", dir=self._directory)
 
     def get(self, reference: str) -> Image | None:
         """Return an image by its name; without a tag `latest` is meant."""

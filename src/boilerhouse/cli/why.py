@@ -1,0 +1,48 @@
+"""`boilerhouse why`: the last passes over an object, told as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import typer
+
+from boilerhouse.cli.rest import Failure, Rest, segment
+
+SHOWN = 5  # passes; all of them with -o json
+
+
+def run(rest: Rest, what: str, output: str) -> int:
+    """Print what was seen and decided, the newest last."""
+    kind, slash, name = what.partition("/")
+    if not (kind and slash and name):
+        raise Failure(f"{what!r}: want claim/NAME, pool/NAME or workload/NAME", 2)
+    _, told = rest.call("GET", f"why/{segment(kind)}/{segment(name)}")
+    if output == "json":
+        typer.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        return 0
+    passes = told["passes"]
+    for entry in passes[-SHOWN:]:
+        typer.echo(f"{entry['at']}  {decided(entry['plan'])}  ({entry['result']})")
+    return 0
+
+
+def decided(plan: Any) -> str:
+    """Say a plan in one line: its verb, and what it is about."""
+    if not isinstance(plan, Mapping):
+        return "nothing to decide" if not plan else str(plan)
+    match plan.get("verb"):
+        case "Wait":
+            again = plan.get("again_in")
+            return f"wait: {plan.get('why')}" + (f" (look again in {again})" if again else "")
+        case "WriteStatus":
+            status = plan["status"]
+            detail = f": {status['detail']}" if status.get("detail") else ""
+            return f"write {status.get('phase', 'status')} ({plan.get('reason')}){detail}"
+        case "Do":
+            steps = plan.get("steps") or [plan.get("step")]
+            return "do " + ", ".join(str(step.get("verb")) for step in steps if step)
+        case verb:
+            told = {key: value for key, value in plan.items() if key != "verb"}
+            return f"{verb} {msgspec.json.encode(told).decode()}"
