@@ -34,7 +34,7 @@ class Ticker:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        body = ",".join(sorted(self._inside.neighbours())).encode()
+        body = ",".join(sorted(self._inside.neighbours.running())).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         await writer.drain()
         writer.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
@@ -22,14 +22,15 @@ from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.processes import Process, look
 from boilerhouse.agent.running import Serves
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
-from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside
-from boilerhouse.embedded.kubelet.container import Running
+from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside, Neighbours
 from boilerhouse.helper import layout as helper_layout
 from boilerhouse.helper.agentline import by_network
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.store.store import Store
 
 Address = tuple[str, int]
+# A server, its handler, and what to wait for when it is asked to end.
+Made = tuple[Serves, Handler, Callable[[], Awaitable[None]] | None]
 
 
 class Product:
@@ -54,23 +55,23 @@ class Product:
         raise Unreachable("the snapshot helper does not run")
 
     def _agent(self, inside: Inside) -> Builtin:
-        def make() -> tuple[Serves, Handler]:
+        def make() -> Made:
             config = Config(
                 identity=inside.mounts[agent_layout.IDENTITY_DIR],
                 overlays=_overlays(inside.mounts),
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
             )
-            agent = Agent(config, _Neighbours(inside.neighbours), inside.clock)
-            return agent, agent.handle
+            agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
+            return agent, agent.handle, None
 
         return _Served(make, inside, AGENT_PORT, self._agents)
 
     def _helper(self, inside: Inside) -> Builtin:
-        def make() -> tuple[Serves, Handler]:
+        def make() -> Made:
             token = _token(inside.mounts, helper_layout.TOKEN_FILE)
             store = Store.open(inside.mounts[helper_layout.SNAPSHOTS_DIR], inside.clock)
             helper = Helper(token, store, reach=self.reach)
-            return helper, helper.handle
+            return helper, helper.handle, None
 
         return _Served(make, inside, HELPER_PORT, self._helpers)
 
@@ -80,7 +81,7 @@ class _Served:
 
     def __init__(
         self,
-        make: Callable[[], tuple[Serves, Handler]],
+        make: Callable[[], Made],
         inside: Inside,
         port: int,
         known: dict[Address, Handler],
@@ -90,6 +91,7 @@ class _Served:
         self._port = port
         self._known = known
         self._server: Serves | None = None
+        self._dispensable: Callable[[], Awaitable[None]] | None = None
         self._address: Address = ("", 0)
         self._stopping = asyncio.Event()
 
@@ -97,7 +99,7 @@ class _Served:
         """Listen; raises if what must be mounted is not there."""
         making = asyncio.create_task(asyncio.to_thread(self._make))
         try:
-            server, handler = await asyncio.shield(making)
+            server, handler, self._dispensable = await asyncio.shield(making)
             listener: socket.socket = self._inside.listen(self._port)
             host, port = listener.getsockname()[:2]
             await server.start(listener)
@@ -113,9 +115,12 @@ class _Served:
         self._inside.log.write("stderr", f"listening on port {self._port}\n".encode())
 
     async def wait(self) -> int:
-        """Serve until `stop`, or until it is cut off."""
+        """Serve until `stop` and until it is dispensable, or until it is cut off."""
         try:
             await self._stopping.wait()
+            # If only we leave, its Pod and what is in it stay: there is nothing to be saved.
+            if self._dispensable is not None and not self._inside.pod_stays():
+                await self._dispensable()
         finally:
             self._known.pop(self._address, None)
             if self._server is not None:
@@ -126,16 +131,23 @@ class _Served:
         self._stopping.set()
 
 
-class _Neighbours:
+class _Tenant:
     """The tenant's processes: those of the Pod's sandboxed containers, as the machine has them."""
 
-    def __init__(self, running: Callable[[], Mapping[str, Running]]) -> None:
-        self._running = running
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+        self.freeze = neighbours.freeze
+        self.thaw = neighbours.thaw
+        self.kill = neighbours.kill
 
     def of_tenant(self) -> list[Process]:
-        numbers = sorted(pid for one in self._running().values() for pid in one.processes())
+        running = self._neighbours.running().values()
+        numbers = sorted(pid for one in running for pid in one.processes())
         seen = (look(Path(f"/proc/{pid}")) for pid in numbers)
         return [found[0] for found in seen if found is not None and found[2]]
+
+    def container(self) -> str:
+        return self._neighbours.container_id().rpartition("://")[2]
 
 
 def _overlays(mounts: Mapping[str, Path]) -> dict[str, Path]:

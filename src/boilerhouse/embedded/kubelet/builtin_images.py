@@ -67,6 +67,31 @@ class Listeners:
         return made
 
 
+class Neighbours(Protocol):
+    """The sandboxed containers of the Pod."""
+
+    def running(self) -> Mapping[str, Running]:
+        """Return those that run now, by name."""
+        ...
+
+    def container_id(self) -> str:
+        """Return the id of the main one as the Pod's status has it, empty if none runs."""
+        ...
+
+    async def freeze(self) -> None:
+        """Halt every process; until `thaw` or `kill` no container starts and nobody enters one.
+
+        Raises `Restless` if it takes too long: then all run. May be repeated.
+        """
+        ...
+
+    async def thaw(self) -> None: ...
+
+    async def kill(self) -> None:
+        """Kill those that are halted, so that they start again; the others are left alone."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Inside:
     """What a built-in container has: as much as a sandboxed one would, and its neighbours."""
@@ -77,10 +102,14 @@ class Inside:
     env: Mapping[str, str]
     mounts: Mapping[str, Path]  # where a volume would be mounted ─► where it is
     listen: Callable[[int], socket.socket]
-    # The sandboxed containers of the Pod that run now, by name: find, freeze, thaw, kill.
-    neighbours: Callable[[], Mapping[str, Running]]
+    neighbours: Neighbours
     log: LogSink
     clock: Clock
+    # Whether the Pod stays, with its volumes, though its containers are being ended: we leave.
+    pod_stays: Callable[[], bool]
+    # Who the tenant is (uid, gid): to the machine, and to itself.
+    outside: tuple[int, int]
+    inside: tuple[int, int]
 
 
 class Builtin(Protocol):

@@ -57,7 +57,7 @@ def build(wanted: Wanted) -> ContainerSpec:
     container, pod = wanted.container, wanted.pod
     security = container.get("securityContext", {})
     _check_capabilities(security)
-    uid, gid = _user(wanted, {**pod.get("securityContext", {}), **security})
+    uid, gid = user(pod, container, wanted.user)
     limits = container.get("resources", {}).get("limits", {})
     return ContainerSpec(
         pod_uid=wanted.metadata.uid,
@@ -88,9 +88,11 @@ def _check_capabilities(security: Body) -> None:
         )
 
 
-def _user(wanted: Wanted, security: Body) -> tuple[int, int]:
-    uid = int(security.get("runAsUser", wanted.user[0]))
-    gid = int(security.get("runAsGroup", wanted.user[1]))
+def user(pod: Body, container: Body, default: tuple[int, int]) -> tuple[int, int]:
+    """Return who a container's process is, inside; `default` is its image's own user."""
+    security = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
+    uid = int(security.get("runAsUser", default[0]))
+    gid = int(security.get("runAsGroup", default[1]))
     if security.get("runAsNonRoot") and uid == 0:
         raise Refused(
             "CreateContainerConfigError",

@@ -9,6 +9,7 @@ the container tries again later.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import signal
 import socket
@@ -26,6 +27,7 @@ from boilerhouse.embedded.kubelet.builtin_images import (
     Builtins,
     Inside,
     Listeners,
+    Neighbours,
 )
 from boilerhouse.embedded.kubelet.checks import Subject
 from boilerhouse.embedded.kubelet.container import Exit, Running, Sandbox, SandboxError
@@ -93,7 +95,8 @@ class Launcher:
         sandbox: Sandbox,
         ready: Mapping[str, Volume],
         references: References,
-        neighbours: Callable[[], Mapping[str, Running]],
+        neighbours: Neighbours,
+        pod_stays: Callable[[], bool],
     ) -> None:
         self._machine = machine
         self._pod = pod
@@ -103,6 +106,7 @@ class Launcher:
         self._references = references
         self.listeners = Listeners(sandbox.address)
         self._neighbours = neighbours
+        self._pod_stays = pod_stays
 
     async def start(self, container: Body, attempt: int) -> Launched:
         """Start a container; raises `Refused`."""
@@ -172,6 +176,19 @@ class Launcher:
         except SandboxError as error:
             raise Refused("CreateContainerConfigError", str(error)) from error
 
+    async def _tenant_user(self) -> tuple[int, int]:
+        """Return who the first sandboxed container is, inside, as far as that is known by now."""
+        spec = self._pod.spec
+        for container in spec.get("containers", ()):
+            if self._machine.built_in(container) is None:
+                reference = container.get("image", "")
+                image = None
+                if reference != HOST:
+                    image = await asyncio.to_thread(self._machine.images.get, reference)
+                with contextlib.suppress(Refused):  # which that container will be, and say so
+                    return containerspec.user(spec, container, await self._user(image))
+        return containerspec.HOST_USER
+
     async def _variables(self, container: Body, image: Mapping[str, str]) -> dict[str, str]:
         try:
             return await environment(container, self._pod, self._references, image)
@@ -202,6 +219,9 @@ class Launcher:
             self._neighbours,
             log,
             self._machine.clock,
+            self._pod_stays,
+            (self._sandbox.host_uid, self._sandbox.host_gid),
+            await self._tenant_user(),
         )
         try:
             builtin = factory(inside)

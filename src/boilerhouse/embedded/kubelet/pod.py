@@ -34,6 +34,7 @@ from boilerhouse.embedded.kubelet.launch import (
     drop_old_logs,
 )
 from boilerhouse.embedded.kubelet.memory import Memory
+from boilerhouse.embedded.kubelet.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.ports import Ports
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.reporting import Reporter
@@ -48,6 +49,7 @@ from boilerhouse.loop.events import Events, Type
 
 Body = Mapping[str, Any]
 TERMINAL = ("Succeeded", "Failed")
+_EVICTION_SECONDS = 1.0  # as a real kubelet has it: what is used too much is to be freed now
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +76,7 @@ class PodWorker:
         self.directory = house.directory / pod.metadata.uid
         self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
         self.loops: list[ContainerLoop] = []
+        self._neighbours = PodNeighbours(self.loops)
         self.sandbox: Sandbox | None = None
         self._house = house
         meta = pod.metadata
@@ -178,7 +181,8 @@ class PodWorker:
         finally:
             ending.cancel()
             evicted.cancel()
-        await self._ending.stop(self._tasks, self._grace)
+        grace = _EVICTION_SECONDS if self._evicted.is_set() else self._grace
+        await self._ending.stop(self._tasks, grace)
         await self._close()
 
     async def _live(self) -> None:
@@ -215,6 +219,7 @@ class PodWorker:
             policy = "Always"
         elif facts.role == "init" and policy == "Always":
             policy = "OnFailure"
+        sandboxed = self._house.machine.built_in(container) is None
         loop = ContainerLoop(
             container,
             facts,
@@ -225,6 +230,7 @@ class PodWorker:
             changed=self._reporter.changed,
             said=self._say,
             attempt=facts.restart_count,
+            standstill=self._neighbours.standstill if sandboxed else None,
         )
         self.loops.append(loop)
         task = asyncio.create_task(loop.run(), name=f"container {facts.name}")
@@ -283,14 +289,8 @@ class PodWorker:
             volumes,
             self._references,
             self._neighbours,
+            lambda: self._leaving,
         )
-
-    def _neighbours(self) -> dict[str, Any]:
-        return {
-            loop.facts.name: loop.launched.running
-            for loop in self.loops
-            if loop.launched is not None and loop.launched.running is not None
-        }
 
     def _sandboxed(self) -> list[Body]:
         spec = self.pod.spec
