@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import tarfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,13 +24,20 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import NAMESPACE, provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.build import helper_secret
+from boilerhouse.helper.helper import Helper
+from boilerhouse.helper.snapshots import SnapshotClient
+from boilerhouse.helper.store.store import Store as Shelves
 from boilerhouse.kube.client import Client
+from boilerhouse.kube.resources import SECRETS
 from boilerhouse.listening import bind
 from tests.controllers.world import NODE, World, make_node, started
 from tests.unit.api.node import PretendedNode
 
 SIGNING = b"s" * 32
 KEY = "correct-horse"
+HELPER_TOKEN = "of the snapshot helper"
 
 
 @dataclass
@@ -58,7 +67,9 @@ class Rest:
 
 
 @asynccontextmanager
-async def opened_rest(directory: Path, key: str = "") -> AsyncIterator[Rest]:
+async def opened_rest(
+    directory: Path, key: str = "", helper: Helper | None = None
+) -> AsyncIterator[Rest]:
     async with AsyncExitStack() as stack:
         store = await Store.open(directory)
         stack.push_async_callback(store.close)
@@ -72,7 +83,11 @@ async def opened_rest(directory: Path, key: str = "") -> AsyncIterator[Rest]:
         node = PretendedNode()
         server.nodes[NODE] = node
         world = World(client, SystemClock())
-        house = House.of(world.operator, signing=SIGNING, key=key)
+        snapshots = None
+        if helper is not None:
+            await client.create(SECRETS, helper_secret(HELPER_TOKEN))
+            snapshots = SnapshotClient(client, helper.handle, Agents(client))
+        house = House.of(world.operator, signing=SIGNING, key=key, snapshots=snapshots)
         await stack.enter_async_context(house.running())
         await stack.enter_async_context(started(world.kubelet.manager, world.operator))
         for informer in house.informers:
@@ -102,6 +117,42 @@ async def keyed(tmp_path: Path) -> AsyncIterator[Rest]:
     """The same, guarded by a key."""
     async with opened_rest(tmp_path / "data", KEY) as opened:
         yield opened
+
+
+def _helper(directory: Path) -> Helper:
+    directory.mkdir()
+    return Helper(HELPER_TOKEN, Shelves.open(directory, SystemClock()))
+
+
+@asynccontextmanager
+async def opened_helper(directory: Path) -> AsyncIterator[Helper]:
+    """A snapshot helper with a volume of its own."""
+    helper = _helper(directory)
+    try:
+        yield helper
+    finally:
+        await helper.stop()
+
+
+@pytest.fixture
+async def storing(tmp_path: Path) -> AsyncIterator[Rest]:
+    """The same as `rest`, with a snapshot helper that can be asked."""
+    async with (
+        opened_helper(tmp_path / "snapshots") as helper,
+        opened_rest(tmp_path / "data", helper=helper) as opened,
+    ):
+        yield opened
+
+
+def archive(**files: str) -> bytes:
+    """An archive as people make them: a gzip tar of /workspace."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"workspace/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return out.getvalue()
 
 
 async def soon(holds: Any, timeout: float = 10) -> None:

@@ -1,0 +1,167 @@
+"""`boilerhouse snapshot` and `idle` against a real house with a real store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.cli.snapshot import size_of
+from tests.unit.api.conftest import KEY, archive, opened_helper, opened_rest
+from tests.unit.cli.test_remote import Shell, program
+
+CONTENT = archive(notes="hello")
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    async with (
+        opened_helper(tmp_path / "snapshots") as helper,
+        opened_rest(tmp_path / "data", KEY, helper) as rest,
+        rest.served() as address,
+    ):
+        shell = Shell(rest, address, tmp_path)
+        await shell.workload()
+        yield shell
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    file = tmp_path / "saved.tar.gz"
+    file.write_bytes(CONTENT)
+    return file
+
+
+async def test_a_file_is_put_listed_and_fetched(shell: Shell, saved: Path) -> None:
+    """What comes back is what was put, under the name that was asked for."""
+    put = await shell.run("snapshot", "put", "alice", "web", str(saved))
+    assert put.exit_code == 0, put.output
+    assert put.stdout.startswith("alice's web is version ")
+    listed = await shell.run("snapshot", "ls")
+    title, row = listed.stdout.splitlines()
+    assert title.split()[:4] == ["TENANT", "WORKLOAD", "VERSION", "CURRENT"]
+    assert row.split()[:2] == ["alice", "web"]
+    out = shell.tmp / "out.tar.gz"
+    got = await shell.run("snapshot", "get", "alice", "web", "-f", str(out))
+    assert got.exit_code == 0, got.output
+    assert out.read_bytes() == CONTENT
+    assert [path.name for path in shell.tmp.glob(".out*")] == []
+
+
+async def test_what_is_there_is_not_overwritten(shell: Shell, saved: Path) -> None:
+    """Without --force an existing file stays as it was, and the exit code says so."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    out = shell.tmp / "out.tar.gz"
+    out.write_text("precious")
+    refused = await shell.run("snapshot", "get", "alice", "web", "-f", str(out))
+    assert (refused.exit_code, out.read_text()) == (1, "precious")
+    assert "--force" in refused.stderr
+    forced = await shell.run("snapshot", "get", "alice", "web", "-f", str(out), "--force")
+    assert forced.exit_code == 0
+    assert out.read_bytes() == CONTENT
+
+
+async def test_a_fetch_that_fails_leaves_nothing(shell: Shell, saved: Path) -> None:
+    """No such version: no file, neither under its name nor under another."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    before = sorted(shell.tmp.iterdir())
+    out = shell.tmp / "out.tar.gz"
+    failed = await shell.run("snapshot", "get", "alice", "web", "--version", "99", "-f", str(out))
+    assert failed.exit_code == 1
+    assert sorted(shell.tmp.iterdir()) == before
+
+
+async def test_pipes(shell: Shell, saved: Path) -> None:
+    """`put -` reads stdin and `get -f -` writes stdout, bytes as they are, and nothing besides."""
+    with saved.open("rb") as source:
+        process = await program(
+            shell, "snapshot", "put", "alice", "web", "-", stdin=source.fileno()
+        )
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    process = await program(
+        shell, "snapshot", "get", "alice", "web", "-f", "-", stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert out == CONTENT
+
+
+async def test_a_bar_is_for_terminals(shell: Shell, saved: Path) -> None:
+    """On a terminal there is one, without colours if NO_COLOR says so; elsewhere nothing."""
+    quiet = await shell.run("snapshot", "put", "alice", "web", str(saved), "-o", "json")
+    assert quiet.stderr == ""
+    assert json.loads(quiet.stdout)["tenantId"] == "alice"
+    master, slave = pty.openpty()
+    out = shell.tmp / "out.tar.gz"
+    try:
+        process = await program(
+            shell, "snapshot", "get", "alice", "web", "-f", str(out), stderr=slave
+        )
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+        shown = await asyncio.to_thread(os.read, master, 65536)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert b"alice/web" in shown
+
+
+async def test_versions_are_restored_and_removed(shell: Shell) -> None:
+    """Going back makes a new version; removing asks for --yes where nobody can be asked."""
+    for text in ("one", "two"):
+        file = shell.tmp / text
+        file.write_bytes(archive(notes=text))
+        await shell.run("snapshot", "put", "alice", "web", str(file))
+    listed = json.loads((await shell.run("snapshot", "ls", "alice", "web", "-o", "json")).stdout)
+    oldest = listed[-1]
+    back = await shell.run("snapshot", "restore", "alice", "web", str(oldest["version"]))
+    assert back.exit_code == 0, back.output
+    current = json.loads((await shell.run("snapshot", "ls", "alice", "-o", "json")).stdout)
+    assert [one["digest"] for one in current] == [oldest["digest"]]
+    asked = await shell.run("snapshot", "rm", "alice", "web")
+    assert (asked.exit_code, "--yes" in asked.stderr) == (2, True)
+    removed = await shell.run("snapshot", "rm", "alice", "web", "--yes")
+    assert removed.exit_code == 0
+    empty = await shell.run("snapshot", "ls", "-w", "web")
+    assert (empty.exit_code, empty.stdout) == (0, "")
+
+
+async def test_what_is_in_use_is_refused_with_what_to_do(shell: Shell, saved: Path) -> None:
+    """Exit code 1 and one line."""
+    await shell.run("claim", "alice", "web")
+    refused = await shell.run("snapshot", "put", "alice", "web", str(saved))
+    assert refused.exit_code == 1
+    assert "release it first" in refused.stderr
+    missing = await shell.run("snapshot", "put", "alice", "web", str(shell.tmp / "nothing"))
+    assert (missing.exit_code, "cannot be read" in missing.stderr) == (2, True)
+
+
+async def test_idle_is_explained(shell: Shell) -> None:
+    """Why, what then, and each signal; or the whole answer as JSON."""
+    await shell.run("claim", "alice", "web")
+    told = await shell.run("idle", "alice", "web")
+    assert told.exit_code == 0, told.output
+    assert told.stdout.startswith("never: the workload has no idle timeout\nthen: nothing")
+    assert "SIGNAL" in told.stdout
+    body = json.loads((await shell.run("idle", "alice", "web", "-o", "json")).stdout)
+    assert body["state"] == "never"
+    nobody = await shell.run("idle", "bob", "web")
+    assert nobody.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (200 << 20, "200 MiB"),
+        (3 << 50, "3072 TiB"),
+    ],
+)
+def test_sizes_for_people(count: int, text: str) -> None:
+    """One unit, and no more digits than matter."""
+    assert size_of(count) == text
