@@ -28,6 +28,7 @@ from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.leader import Elector
 from boilerhouse.loop.manager import Manager
+from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.images import Images, ImageShelf
 
@@ -42,6 +43,7 @@ class Means:
     signing: bytes  # key of the claims' tokens
     api_url: str  # where instances find the API
     settings: Settings = field(default_factory=Settings)
+    way: RightOfWay = field(default_factory=RightOfWay)  # shared with all that shares the loop
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
 
@@ -55,6 +57,7 @@ def operator_of(
         images=means.images,
         identities=HelperIdentities(_helper(means), means.signing, means.api_url),
         settings=means.settings,
+        way=means.way,
         elector=elector,
         reconcile=reconcile,
     )

@@ -99,6 +99,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
             route=product.route,
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),
+            way=kubelet.way,
         )
         operator = operator_of(means)
         running = await stack.enter_async_context(

@@ -10,6 +10,9 @@ means "run it again".
 The same pass can be run inline (`run_inline`), by an API handler that has just written the object
 and does not want to wait for another process. It holds the same lock per key as the workers, so
 within one process two passes of one key never overlap.
+
+Passes that nobody waits for give way (`rightofway.py`) to what somebody does: their keys are held
+back, without a worker, until the way is clear or it has been long enough.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from boilerhouse.kube.status import Conflict, TooManyRequests
 from boilerhouse.loop import metrics
 from boilerhouse.loop.queue import Closed, KeyedQueue
 from boilerhouse.loop.recorder import Pass, Recorder
+from boilerhouse.loop.rightofway import RightOfWay
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -43,7 +47,8 @@ class Controller(Generic[K, S, P]):
 
     `read` returns None for an object that is gone: there is nothing to decide. `apply` returns the
     delay after which the object wants another pass, or None. `keys` lists everything there is, for
-    the resync that catches what no event announced.
+    the resync that catches what no event announced. With a `way`, passes over keys of which
+    `gives_way` says so wait until it is clear.
     """
 
     def __init__(
@@ -60,6 +65,8 @@ class Controller(Generic[K, S, P]):
         workers: int = 16,
         resync: timedelta = timedelta(minutes=10),
         leader_only: bool = False,
+        way: RightOfWay | None = None,
+        gives_way: Callable[[K], bool] = lambda key: True,
     ) -> None:
         self.name = name
         self.leader_only = leader_only
@@ -74,6 +81,10 @@ class Controller(Generic[K, S, P]):
         self._workers = workers
         self._resync = resync
         self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
+        self._way = way
+        self._gives_way = gives_way
+        self._since: dict[K, float] = {}  # when a key was first held back
+        self._held: dict[K, asyncio.Task[None]] = {}
 
     async def run(self, stopping: asyncio.Event, grace: timedelta = timedelta(seconds=30)) -> None:
         """Work until `stopping` is set; then let the passes under way finish, within `grace`."""
@@ -94,6 +105,8 @@ class Controller(Generic[K, S, P]):
                 task.result()
         finally:
             self.queue.close()
+            for held in self._held.values():
+                held.cancel()
             resync.cancel()
             stopped.cancel()
             _, late = await asyncio.wait(workers, timeout=grace.total_seconds())
@@ -139,6 +152,9 @@ class Controller(Generic[K, S, P]):
                 key, waited = await self.queue.take()
             except Closed:
                 return
+            if self._hold_back(key):
+                self.queue.done(key)
+                continue
             metrics.WAIT.labels(self.name).observe(waited)
             try:
                 async with self._holding(key):
@@ -146,6 +162,28 @@ class Controller(Generic[K, S, P]):
             finally:
                 self.queue.done(key)
                 self._gauge()
+
+    def _hold_back(self, key: K) -> bool:
+        """Tell whether the key has to give way now; if so it comes back by itself."""
+        way = self._way
+        if way is None or way.is_clear or not self._gives_way(key):
+            self._since.pop(key, None)
+            return False
+        if key not in self._held:
+            now = asyncio.get_running_loop().time()
+            waited = now - self._since.setdefault(key, now)
+            if waited >= way.longest:
+                del self._since[key]
+                return False
+            self._held[key] = asyncio.create_task(self._come_back(key, way, waited))
+        return True
+
+    async def _come_back(self, key: K, way: RightOfWay, waited: float) -> None:
+        try:
+            await way.clear(waited)
+        finally:
+            del self._held[key]
+        self.queue.add(key)
 
     async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
         """Run read → decide → apply once and settle the queue; return the error and when next."""

@@ -3,7 +3,8 @@
 transition written ─► Events.tell (never waits) ─► a bounded queue ─► API, best effort
 
 An Event is a courtesy. It is told after the write that it is about, it never delays or fails a
-pass, and when the API server is slow the oldest ones are dropped and counted in the log.
+pass, it gives way to what somebody waits for (`rightofway.py`), and when the API server is slow the
+oldest ones are dropped and counted in the log.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Object
 from boilerhouse.kube.resources import EVENTS, Resource
 from boilerhouse.kube.status import ApiError
+from boilerhouse.loop.rightofway import RightOfWay
 
 log = structlog.get_logger(__name__)
 
@@ -33,11 +35,19 @@ Type = Literal["Normal", "Warning"]
 class Events:
     """Tells Events as `component`. Start it with `async with events.running():`."""
 
-    def __init__(self, client: Client, clock: Clock, component: str = "boilerhouse") -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        component: str = "boilerhouse",
+        *,
+        way: RightOfWay | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._component = component
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=WAITING)
+        self._way = way or RightOfWay()
+        self._waiting: deque[tuple[float, dict[str, Any]]] = deque(maxlen=WAITING)  # since when
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._sending = False
@@ -57,29 +67,28 @@ class Events:
         now = rfc3339(self._clock.now())
         if len(self._waiting) == WAITING:
             self._dropped += 1
-        self._waiting.append(
-            {
-                "metadata": {
-                    "name": f"{meta.name}.{new_uid()[:13]}",
-                    "namespace": meta.namespace or self._client.namespace,
-                },
-                "involvedObject": {
-                    "apiVersion": resource.api_version,
-                    "kind": resource.kind,
-                    "namespace": meta.namespace,
-                    "name": meta.name,
-                    "uid": meta.uid,
-                    "resourceVersion": meta.resource_version,
-                },
-                "type": type,
-                "reason": reason,
-                "message": message[:LONGEST],
-                "source": {"component": self._component},
-                "firstTimestamp": now,
-                "lastTimestamp": now,
-                "count": 1,
-            }
-        )
+        event = {
+            "metadata": {
+                "name": f"{meta.name}.{new_uid()[:13]}",
+                "namespace": meta.namespace or self._client.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "namespace": meta.namespace,
+                "name": meta.name,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+            "type": type,
+            "reason": reason,
+            "message": message[:LONGEST],
+            "source": {"component": self._component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._waiting.append((self._clock.monotonic(), event))
         self._wake.set()
 
     async def flushed(self) -> None:
@@ -107,11 +116,13 @@ class Events:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await self._send_all()
+            await self._send_all(self._way)
 
-    async def _send_all(self) -> None:
+    async def _send_all(self, way: RightOfWay | None = None) -> None:
         while self._waiting:
-            told = self._waiting.popleft()
+            if way is not None:
+                await way.clear(self._clock.monotonic() - self._waiting[0][0])
+            _, told = self._waiting.popleft()
             self._sending = True
             try:
                 await self._client.create(EVENTS, told)

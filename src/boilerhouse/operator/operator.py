@@ -49,6 +49,7 @@ from boilerhouse.loop.events import Events
 from boilerhouse.loop.manager import Manager
 from boilerhouse.loop.news import News
 from boilerhouse.loop.recorder import Recorder
+from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.loop.setbacks import Setbacks
 from boilerhouse.operator.nodes import Nodes
 from boilerhouse.pools.apply import Applier as PoolApplier
@@ -84,14 +85,16 @@ class Operator:
         chance: Random | None = None,
         elector: Elector | None = None,
         timing: Timing | None = None,
+        way: RightOfWay | None = None,
         reconcile: bool = True,
     ) -> None:
         self.client = client
+        self.way = way or RightOfWay()
         self.clock = clock = clock or SystemClock()
         self._chance = chance = chance or rng()
         settings = settings or Settings()
         self.recorder = Recorder()
-        self.events = Events(client, clock)
+        self.events = Events(client, clock, way=self.way)
 
         self.workload_informer: Informer[Workload] = Informer(client, WORKLOADS, timing=timing)
         self.pool_informer: Informer[Pool] = Informer(client, POOLS, timing=timing)
@@ -131,6 +134,7 @@ class Operator:
             decide=sweep.decide,
             apply=sweeper.apply,
             keys=lambda: list(self.secret_informer.cache),
+            way=self.way,
             **self._loop(workers=2),
         )
         self.acquirer = Acquirer(
@@ -225,6 +229,7 @@ class Operator:
             decide=decide_pool,
             apply=applier.apply,
             keys=self._pool_keys,
+            way=self.way,
             **self._loop(workers=4),
         )
 
@@ -260,7 +265,20 @@ class Operator:
             decide=decide_claim,
             apply=applier.apply,
             keys=self._claim_keys,
+            way=self.way,
+            gives_way=self._is_met,
             **self._loop(),
+        )
+
+    def _is_met(self, key: Key) -> bool:
+        """Whether a claim has its instance and keeps it, so that nobody waits for its next pass."""
+        claim = self.claim_informer.cache.get(key)
+        return (
+            claim is not None
+            and claim.status is not None
+            and claim.status.phase == ClaimPhase.ACTIVE
+            and claim.metadata.deletion_timestamp is None
+            and names.RELEASE not in claim.metadata.annotations
         )
 
     def _pool_keys(self) -> list[Key]:

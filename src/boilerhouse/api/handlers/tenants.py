@@ -62,7 +62,10 @@ async def claim(
     workload = _workload(data)
     try:
         async with connected(request.receive):
-            acquired = await _acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
+            with house.operator.way.taken():
+                acquired = await _acquired(
+                    house, tenant, workload, data.resume, max(wait, SHORTEST)
+                )
     except UnknownWorkload:
         raise not_found("Workload", workload) from None
     except AnotherTenant as error:

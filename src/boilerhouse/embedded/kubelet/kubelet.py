@@ -34,12 +34,14 @@ from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.trees import remove_tree
+from boilerhouse.embedded.kubelet.turns import Turns
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.client import ALL, Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Node
 from boilerhouse.kube.resources import NODES, Resource
 from boilerhouse.loop.events import Events
+from boilerhouse.loop.rightofway import RightOfWay
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
 _LEAVE_SECONDS = 5.0
@@ -56,6 +58,7 @@ class Settings:
     capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
     disk_seconds: float = 30.0  # between two looks at disk limits
     namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
+    way: RightOfWay = field(default_factory=RightOfWay)  # shared with whoever answers claims
 
 
 class Kubelet:
@@ -98,7 +101,7 @@ class Kubelet:
             images = await asyncio.to_thread(ImageStore, data / "images", clock)
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
             there = settings.capacity or capacity(data)
-            events = Events(client, clock, "kubelet")
+            events = Events(client, clock, "kubelet", way=settings.way)
             await resources.enter_async_context(events.running())
             machine = Machine(clock, images, settings.builtins, settings.product_image, HOST_IP)
             house = House(
@@ -110,6 +113,7 @@ class Kubelet:
                 data / "pods",
                 amounts(there),
                 events,
+                Turns(settings.way),
             )
             kubelet = cls(client, clock, sandboxes, house, Ledger(there))
             node = NodeObject(client, clock, there, sandboxes.limits_unenforced)

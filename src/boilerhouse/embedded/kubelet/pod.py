@@ -39,6 +39,7 @@ from boilerhouse.embedded.kubelet.ports import Ports
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.reporting import Reporter
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
+from boilerhouse.embedded.kubelet.turns import Turns
 from boilerhouse.embedded.kubelet.volumes import Volumes, mounts_of
 from boilerhouse.embedded.policy.quantity import Quantity
 from boilerhouse.kube.client import Client
@@ -66,6 +67,7 @@ class House:
     directory: Path  # one directory per Pod is in it
     capacity: Mapping[str, Quantity]
     events: Events
+    turns: Turns
 
 
 class PodWorker:
@@ -187,6 +189,13 @@ class PodWorker:
 
     async def _live(self) -> None:
         self._reporter.changed()
+        async with self._house.turns.turn(self.pod.metadata):
+            main = await self._begin_all()
+        if main:
+            await asyncio.wait(main)
+
+    async def _begin_all(self) -> list[asyncio.Task[None]]:
+        """Start the containers, in their order; return the main ones once each has started once."""
         self._launcher = await self._prepare()
         self.facts.ip = self._launcher.listeners.address
         for container, facts in self._containers("initContainers"):
@@ -196,9 +205,10 @@ class PodWorker:
             else:
                 await asyncio.wait({task})
                 if not facts.done:
-                    return
-        main = [self._begin(*one)[1] for one in self._containers("containers")]
-        await asyncio.wait(main)
+                    return []
+        main = [self._begin(*one) for one in self._containers("containers")]
+        await asyncio.gather(*(_either(loop.started.wait(), task) for loop, task in main))
+        return [task for _, task in main]
 
     def _containers(self, group: str) -> Iterable[tuple[Body, ContainerFacts]]:
         facts = {one.name: one for one in self.facts.containers}

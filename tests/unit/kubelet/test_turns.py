@@ -1,0 +1,68 @@
+"""Whose turn it is to start."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from boilerhouse.core import names
+from boilerhouse.embedded.kubelet.turns import BESIDE, LONGEST, Turns
+from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.loop.rightofway import RightOfWay
+
+pytestmark = pytest.mark.looptime
+
+SPARE = ObjectMeta(name="warm", labels={names.POOL: "pool"})
+CLAIMED = ObjectMeta(name="warm", labels={names.POOL: "pool"}, annotations={names.CLAIM: "c/1"})
+COLD = ObjectMeta(name="cold")
+
+
+async def start(turns: Turns, pod: ObjectMeta, seconds: float) -> float:
+    """Start a Pod that takes some time; return how long it waited for its turn."""
+    came = asyncio.get_running_loop().time()
+    async with turns.turn(pod):
+        began = asyncio.get_running_loop().time()
+        await asyncio.sleep(seconds)
+    return round(began - came, 3)
+
+
+async def test_spares_start_a_few_at_a_time() -> None:
+    """Of five spares two start at once, and each of the others when a place is free."""
+    turns = Turns(RightOfWay())
+    waits = await asyncio.gather(*(start(turns, SPARE, 0.1) for _ in range(2 * BESIDE + 1)))
+    assert waits == [0.0] * BESIDE + [0.1] * BESIDE + [0.2]
+
+
+@pytest.mark.parametrize("pod", [CLAIMED, COLD], ids=["claimed", "cold"])
+async def test_who_is_waited_for_does_not_wait(pod: ObjectMeta) -> None:
+    """A Pod with a claim, or of no pool, starts at once, whoever else does."""
+    way = RightOfWay()
+    turns = Turns(way)
+    with way.taken():
+        spares = [asyncio.create_task(start(turns, SPARE, 0.1)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        assert await start(turns, pod, 0) == 0
+    await asyncio.gather(*spares)
+
+
+async def test_spares_give_way_to_claims() -> None:
+    """No spare begins while a claim is being answered."""
+    way = RightOfWay(pause=0.005)
+    with way.taken():
+        spare = asyncio.create_task(start(Turns(way), SPARE, 0))
+        await asyncio.sleep(0.2)
+    assert await spare == pytest.approx(0.205)
+
+
+async def test_a_spare_that_never_starts_does_not_block_the_pool() -> None:
+    """Its place is given to the next one after a while."""
+    turns = Turns(RightOfWay(longest=1.0))
+    stuck = [asyncio.create_task(start(turns, SPARE, 1000)) for _ in range(BESIDE)]
+    await asyncio.sleep(0)
+    assert await start(turns, SPARE, 0) == pytest.approx(LONGEST + 1.0)
+    for task in stuck:
+        task.cancel()
+    await asyncio.wait(stuck)
+    waits = await asyncio.gather(*(start(turns, SPARE, 0.1) for _ in range(BESIDE + 1)))
+    assert waits == [0.0] * BESIDE + [0.1]
