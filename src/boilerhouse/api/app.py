@@ -21,6 +21,7 @@ from boilerhouse.api.handlers import (
     events,
     execs,
     files,
+    idle,
     images,
     instances,
     logs,
@@ -58,6 +59,7 @@ HANDLERS = [
     system.health,
     system.why,
     system.metrics,
+    idle.explain_idle,
     *snapshots.HANDLERS,
 ]
 

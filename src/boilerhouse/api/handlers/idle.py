@@ -1,0 +1,173 @@
+"""/tenants/{id}/workloads/{workload}/idle: whether an instance counts as used, why, what then.
+
+claim, workload, its agent ─► explain ─► signals with their ages, the deadline, what happens then
+
+The watched directories are asked for this answer alone, within the bounds that the agent keeps
+anyway; asking changes nothing about when the instance is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from litestar import Request, get
+from litestar.params import FromPath
+
+from boilerhouse.agent.protocol import Refused
+from boilerhouse.api.auth import TENANTS_READ, caller_of
+from boilerhouse.api.errors import Problem
+from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.informers import listed
+from boilerhouse.api.inputs import own_tenant
+from boilerhouse.api.paths import V1
+from boilerhouse.api.views import View
+from boilerhouse.claims.acquire import is_for
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
+from boilerhouse.core.errors import Retry
+from boilerhouse.idle.explain import Explanation, explain
+from boilerhouse.idle.verdict import Ask, ChangesSeen
+from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.workloads.model import Idle as IdleSpec
+
+PATIENCE = 10.0  # seconds for the instance to answer
+
+
+class SignalView(View, frozen=True):
+    name: str
+    counts: bool
+    detail: str
+    at: str | None = None
+    age_seconds: float | None = None
+
+
+class IdleView(View, frozen=True):
+    """`state`: never, active, due, unknown, idle, or the phase of a claim that is not Active."""
+
+    tenant_id: str
+    workload_ref: str
+    claim: str
+    phase: str
+    state: str
+    why: str
+    then: str
+    timeout_seconds: int
+    action: str
+    in_flight: int
+    signals: list[SignalView]
+    deadline: str | None = None
+    seconds_left: float | None = None
+    watch_dirs: list[str] | None = None
+
+
+@get(f"{V1}/tenants/{{tenant:str}}/workloads/{{workload:str}}/idle", opt={"scope": TENANTS_READ})
+async def explain_idle(
+    tenant: FromPath[str],
+    workload: FromPath[str],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+) -> IdleView:
+    """Explain what counts as activity of a tenant's instance, how old it is, and what follows."""
+    tenant = own_tenant(caller_of(request), tenant, workload)
+    claim = await _claim(house, tenant, workload)
+    spec = (await house.workload(workload)).spec
+    idle = msgspec.convert(spec.get("idle") or {}, IdleSpec)
+    status = claim.status or ClaimStatus()
+    changes = None
+    if status.phase == ClaimPhase.ACTIVE:
+        changes = await _changes(house, status.instance_id, idle)
+    # Only now: the answer took its time.
+    now = house.clock.now()
+    found = explain(now, idle, status.claimed_at, _noted(claim), changes)
+    if status.phase != ClaimPhase.ACTIVE:
+        found = _inactive(found, status, idle)
+    return IdleView(
+        tenant_id=tenant,
+        workload_ref=workload,
+        claim=claim.metadata.name,
+        phase=status.phase,
+        state=found.state,
+        why=found.why,
+        then=found.then,
+        timeout_seconds=idle.timeout_seconds,
+        action=idle.action,
+        in_flight=house.activity.in_flight(claim),
+        signals=[
+            SignalView(
+                name=signal.name,
+                counts=signal.counts,
+                detail=signal.detail,
+                at=None if signal.at is None else rfc3339_micro(signal.at),
+                age_seconds=signal.age_seconds,
+            )
+            for signal in found.signals
+        ],
+        deadline=None if found.deadline is None else rfc3339_micro(found.deadline),
+        seconds_left=None
+        if found.deadline is None
+        else max((found.deadline - now).total_seconds(), 0.0),
+        watch_dirs=list(idle.watch_dirs) or None,
+    )
+
+
+async def _claim(house: House, tenant: str, workload: str) -> Claim:
+    """Return the claim; the server is asked before it is said to be missing."""
+    held = [claim for claim in listed(house.informers.claims) if is_for(claim, tenant, workload)]
+    canonical = names.claim_name(tenant, workload)
+    for claim in sorted(held, key=lambda one: one.metadata.name != canonical):
+        return claim
+    try:
+        found = await house.client.get(CLAIMS, canonical)
+    except NotFound:
+        found = None
+    if found is None or not is_for(found, tenant, workload):
+        message = f"tenant {tenant!r} has no claim on workload {workload!r}"
+        raise Problem(404, "ClaimNotFound", message)
+    return found
+
+
+async def _changes(house: House, pod: str, idle: IdleSpec) -> ChangesSeen | None:
+    """Ask the instance as the operator will at the deadline; what keeps it from answering is told.
+
+    None where its answer would not count.
+    """
+    if not idle.watch_dirs or not idle.timeout_seconds:
+        return None
+    asked_at = house.clock.now()
+    if house.helper is None:
+        return ChangesSeen(asked_at, trouble="there is no snapshot helper to ask")
+    question = Ask(idle.watch_dirs, asked_at - timedelta(seconds=idle.timeout_seconds))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            told = await house.helper.changes(pod, idle.watch_dirs, since=question.since_ns)
+    except (Retry, Refused, ApiError) as error:
+        return ChangesSeen(asked_at, trouble=str(error))
+    except TimeoutError:
+        return ChangesSeen(asked_at, trouble=f"no answer within {PATIENCE:g} s")
+    return ChangesSeen.of(asked_at, told)
+
+
+def _inactive(found: Explanation, status: ClaimStatus, idle: IdleSpec) -> Explanation:
+    """Explain a claim without an instance to be judged."""
+    why = status.detail or f"the claim is {status.phase}: only an Active one can be idle"
+    then, deadline = "nothing", None
+    released: datetime | None = None
+    if status.phase == ClaimPhase.RELEASED:
+        then = "the next claim brings the instance back"
+        if idle.released_ttl_seconds is not None and released is not None:
+            deadline = released + timedelta(seconds=idle.released_ttl_seconds)
+            then = f"the claim is removed at {rfc3339(deadline)}; {then}, before or after"
+    return Explanation(status.phase.lower(), why, then, found.signals, deadline)
+
+
+def _noted(claim: Claim) -> datetime | None:
+    try:
+        return parse_time(claim.metadata.annotations.get(names.LAST_ACTIVITY, ""))
+    except ValueError:
+        return None
