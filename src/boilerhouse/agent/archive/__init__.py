@@ -1,0 +1,1 @@
+"""Overlays as gzip tar streams, out and in: no HTTP, and nothing heavy in this process."""

@@ -1,0 +1,114 @@
+"""The worker, seen from the process that started it.
+
+Child.start(job) ─► stdin, stdout ─► report() | kill()
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from boilerhouse.agent.archive.failures import BadArchive, Failed
+from boilerhouse.agent.archive.job import Job
+from boilerhouse.agent.archive.model import Fingerprint, Packed
+
+PIECE = 256 << 10
+_REPORT = 256 << 10  # bytes; longer ones are not ours
+
+
+class Child:
+    """One running worker."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self.stdin = process.stdin
+        self.stdout = process.stdout
+        self._said = asyncio.create_task(_all(process.stderr), name="archive worker")
+
+    @classmethod
+    async def start(cls, job: Job) -> Child:
+        """Start a worker. It is killed when the thread that runs this loop ends."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", "-c", _command(), job.encode(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=PIECE,
+            env={"LC_ALL": "C.UTF-8"},
+            cwd="/",
+        )  # fmt: skip
+        return cls(process)
+
+    async def report(self) -> dict[str, Any]:
+        """Wait for the end; raises what the worker says went wrong."""
+        said = await asyncio.shield(self._said)
+        await self._process.wait()
+        try:
+            report = ast.literal_eval(said.decode())
+        except (ValueError, SyntaxError):
+            report = None
+        if not isinstance(report, dict):
+            words = said.decode(errors="replace").strip().rpartition("\n")[2]
+            code = self._process.returncode
+            raise Failed("worker-died", f"the archive's worker ended with {code}: {words[:500]}")
+        if "bad" in report:
+            raise BadArchive(*report["bad"])
+        if "failed" in report:
+            raise Failed(*report["failed"])
+        return report
+
+    async def kill(self) -> None:
+        """End it now, whatever it does; may be called again."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self.stdin.close()
+        while await self.stdout.read(PIECE):
+            pass
+        await asyncio.shield(self._said)
+        await self._process.wait()
+
+
+async def _all(stream: asyncio.StreamReader) -> bytes:
+    said = b""
+    while piece := await stream.read(PIECE):
+        said = (said + piece)[:_REPORT]
+    return said
+
+
+@cache
+def _command() -> str:
+    """Return the worker's program: without `site`, which would cost more than all the rest."""
+    found = find_spec("isal")
+    if found is None or found.origin is None:
+        raise Failed("not-installed", "the Python package isal is not installed")
+    ours = Path(__file__).resolve().parents[3]
+    paths = [str(ours), str(Path(found.origin).resolve().parents[1])]
+    return (
+        f"import sys; sys.path += {paths!r}; "
+        "from boilerhouse.agent.archive.worker import main; main(sys.argv[1])"
+    )
+
+
+def places(overlays: Mapping[str, Path]) -> list[tuple[bytes, bytes]]:
+    """Return each overlay's path in the archive and its directory here."""
+    return sorted(
+        (os.fsencode(path.strip("/")), os.fsencode(where)) for path, where in overlays.items()
+    )
+
+
+def packed(report: Mapping[str, Any]) -> Packed:
+    return Packed(
+        report["sha256"], report["size"], report["entries"], report["content"],
+        Fingerprint(*report["fingerprint"]), tuple(report["skipped"]),
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""Why an archive was not written or not taken. Imported by the worker too: keep it light."""
+
+from __future__ import annotations
+
+
+class ArchiveError(Exception):
+    """`code` is for programs, `message` for people; it names the file if it is about one."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class BadArchive(ArchiveError):
+    """The archive is broken, hostile or over a limit; nothing outside the overlays was touched.
+
+    Another try with the same bytes ends the same way.
+    """
+
+
+class Failed(ArchiveError):
+    """This machine could not do it (unreadable, disk full, worker died): another try may."""

@@ -1,0 +1,240 @@
+"""Tar headers, written and read: the blocks between the contents. Pure.
+
+    Member ─► encode ─► [pax block, records] block           block, pax records ─► decode ─► Member
+
+Written is POSIX pax, which every tar reads. Read is that, and what GNU tar writes by default, so
+that an archive made by hand can be imported. What is not understood is refused rather than guessed:
+another reader might take it for something else.
+"""
+
+from __future__ import annotations
+
+import os
+
+from boilerhouse.agent.archive.failures import BadArchive
+
+BLOCK = 512
+FILE, HARD_LINK, SYMLINK, CHAR, DEVICE, DIRECTORY, FIFO = (b"%d" % n for n in range(7))
+OLD_SPARSE = b"S"
+PAX, PAX_GLOBAL, LONG_NAME, LONG_LINK = b"x", b"g", b"L", b"K"
+XATTR = b"SCHILY.xattr."
+
+_KINDS = frozenset((FILE, HARD_LINK, SYMLINK, DIRECTORY, FIFO))
+_SECOND = 1_000_000_000
+_OCTAL_7 = 0o7777777  # the most that seven digits say
+_OCTAL_11 = 0o77777777777
+
+
+class Member:
+    """One entry of an archive."""
+
+    __slots__ = ("gid", "kind", "link", "mode", "mtime", "name", "records", "size", "uid")
+
+    def __init__(
+        self,
+        name: bytes,
+        kind: bytes,
+        mode: int,
+        uid: int,
+        gid: int,
+        size: int,
+        mtime: int,
+        link: bytes = b"",
+        records: dict[bytes, bytes] | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.size = size  # of what follows in the archive
+        self.mtime = mtime  # nanoseconds
+        self.link = link
+        self.records = records  # further pax records: xattrs, GNU.sparse.…
+
+
+def encode(member: Member) -> bytes:
+    """Return the blocks that stand before a member's content."""
+    name, link, mtime = member.name, member.link, member.mtime
+    records = b""
+    seconds, fraction = divmod(mtime, _SECOND)
+    if fraction or not 0 <= seconds <= _OCTAL_11:
+        records = _record(b"mtime", _decimal(mtime))
+        seconds = seconds if 0 <= seconds <= _OCTAL_11 else 0
+    if len(name) > 100:
+        records += _record(b"path", name)
+    if len(link) > 100:
+        records += _record(b"linkpath", link)
+    uid, gid, size = member.uid, member.gid, member.size
+    if uid > _OCTAL_7:
+        records += _record(b"uid", b"%d" % uid)
+        uid = 0
+    if gid > _OCTAL_7:
+        records += _record(b"gid", b"%d" % gid)
+        gid = 0
+    if size > _OCTAL_11:
+        records += _record(b"size", b"%d" % size)
+        size = 0
+    if member.records:
+        records += b"".join(_record(key, value) for key, value in member.records.items())
+    block = _block(name, member.mode, uid, gid, size, seconds, member.kind, link)
+    if not records:
+        return block
+    about = _block(b"PaxHeaders/" + name[-80:], 0o644, 0, 0, len(records), 0, PAX, b"")
+    return about + records + bytes(-len(records) % BLOCK) + block
+
+
+def _block(
+    name: bytes, mode: int, uid: int, gid: int, size: int, mtime: int, kind: bytes, link: bytes
+) -> bytes:
+    head = b"%b%07o\0%07o\0%07o\0%011o\0%011o\0" % (
+        name[:100].ljust(100, b"\0"),
+        mode,
+        uid,
+        gid,
+        size,
+        mtime,
+    )
+    tail = kind + link[:100].ljust(100, b"\0") + b"ustar\x0000"
+    checksum = sum(head) + sum(tail) + 8 * 32  # its own field counts as spaces
+    return b"%b%06o\0 %b%b" % (head, checksum, tail, _REST)
+
+
+_REST = bytes(BLOCK - 265)
+
+
+def _record(key: bytes, value: bytes) -> bytes:
+    """Return `<length> <key>=<value>\\n`, where the length counts its own digits."""
+    bare = len(key) + len(value) + 3
+    length = bare + len(str(bare))
+    if len(str(length)) != len(str(bare)):
+        length = bare + len(str(length))
+    return b"%d %b=%b\n" % (length, key, value)
+
+
+def _decimal(moment: int) -> bytes:
+    seconds, fraction = divmod(abs(moment), _SECOND)
+    return b"%b%d.%09d" % (b"-" if moment < 0 else b"", seconds, fraction)
+
+
+def xattr_record(name: str) -> bytes:
+    """Return the record of an extended attribute; its key cannot hold an equals sign."""
+    return XATTR + os.fsencode(name).replace(b"%", b"%25").replace(b"=", b"%3D")
+
+
+def xattrs(member: Member) -> dict[bytes, bytes]:
+    """Return a member's extended attributes: those that a tenant could set itself."""
+    return {
+        key[len(XATTR) :].replace(b"%3D", b"=").replace(b"%25", b"%"): value
+        for key, value in (member.records or {}).items()
+        if key.startswith(XATTR + b"user.")
+    }
+
+
+def decode(block: bytes, records: dict[bytes, bytes]) -> Member:
+    """Read a member's block, with what the pax records before it said."""
+    kind = block[156:157]
+    if kind == b"\0" or kind == b"7":
+        kind = FILE
+    magic = block[257:263]
+    name = records.get(b"path") or block[:100].partition(b"\0")[0]
+    if magic == b"ustar\0" and block[345] and b"path" not in records:
+        name = block[345:500].partition(b"\0")[0] + b"/" + name
+    if kind == FILE and name.endswith(b"/"):
+        kind = DIRECTORY  # before POSIX, the slash said so
+    if kind not in _KINDS and kind != OLD_SPARSE:
+        raise _strange(kind, name)
+    size = number(block[124:136])
+    mtime = number(block[136:148]) * _SECOND
+    uid, gid = number(block[108:116]), number(block[116:124])
+    link = b""
+    if kind in (HARD_LINK, SYMLINK):
+        link = records.get(b"linkpath") or block[157:257].partition(b"\0")[0]
+    if records:
+        if b"mtime" in records:
+            mtime = _moment(records[b"mtime"])
+        if b"size" in records:
+            size = _whole(records[b"size"])
+        if b"uid" in records:
+            uid = _whole(records[b"uid"])
+        if b"gid" in records:
+            gid = _whole(records[b"gid"])
+    if kind != FILE and kind != OLD_SPARSE and size:
+        if kind != DIRECTORY:
+            raise BadArchive("bad-header", f"{shown(name)} has content, though it is no file")
+        raise BadArchive("bad-header", f"{shown(name)} is a directory with content")
+    mode = number(block[100:108]) & 0o7777
+    if not 0 <= uid < 0xFFFFFFFF or not 0 <= gid < 0xFFFFFFFF or size < 0:
+        raise BadArchive("bad-header", f"{shown(name)} has an owner or size that cannot be")
+    return Member(name, kind, mode, uid, gid, size, mtime, link, records)
+
+
+def check(block: bytes) -> None:
+    """Refuse a block that is no header: its checksum must be right."""
+    try:
+        said = int(block[148:156].strip(b"\0 ") or b"-", 8)
+    except ValueError:
+        said = -1
+    if said != sum(block) - sum(block[148:156]) + 8 * 32:
+        raise BadArchive("bad-header", "what stands where a tar header should be is not one")
+
+
+def number(field: bytes) -> int:
+    """Read a numeric field: octal digits, or GNU's binary form."""
+    try:
+        return int(field.strip(b"\0 ") or b"0", 8)
+    except ValueError:
+        pass
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    if field[0] == 0xFF:
+        return int.from_bytes(field, "big", signed=True)
+    raise BadArchive("bad-header", "a tar header has a field that is not a number")
+
+
+def pax(content: bytes) -> dict[bytes, bytes]:
+    """Read pax records: those that are used, the last of each; the others mean nothing here."""
+    records: dict[bytes, bytes] = {}
+    at, end = 0, len(content)
+    while at < end:
+        space = content.find(b" ", at, at + 8)
+        length = _whole(content[at:space]) if space > 0 else 0
+        key, equals, value = content[space + 1 : at + length].partition(b"=")
+        if length < 5 or at + length > end or not equals or value[-1:] != b"\n":
+            raise BadArchive("bad-header", "a pax header is not a list of records")
+        at += length
+        if key in _USED or key.startswith((XATTR, b"GNU.sparse.")):
+            if key in _NAMES and b"\0" in value:
+                raise BadArchive("bad-name", "a name has a zero byte in it")
+            records[key] = value[:-1]
+    return records
+
+
+_NAMES = frozenset((b"path", b"linkpath", b"GNU.sparse.name"))
+_USED = _NAMES | {b"mtime", b"size", b"uid", b"gid"}
+
+
+def _whole(text: bytes) -> int:
+    if not text.isdigit() or len(text) > 19:
+        raise BadArchive("bad-header", f"a pax header has {text[:20]!r} for a number")
+    return int(text)
+
+
+def _moment(text: bytes) -> int:
+    sign, digits = (-1, text[1:]) if text[:1] == b"-" else (1, text)
+    whole, _, fraction = digits.partition(b".")
+    if not (whole + fraction).isdigit() or len(whole) > 18:
+        raise BadArchive("bad-header", f"a pax header has {text[:20]!r} for a time")
+    return sign * (int(whole or b"0") * _SECOND + int(fraction[:9].ljust(9, b"0")))
+
+
+def _strange(kind: bytes, name: bytes) -> BadArchive:
+    if kind in (CHAR, DEVICE):
+        return BadArchive("device", f"{shown(name)} is a device, which no instance may have")
+    return BadArchive("bad-header", f"{shown(name)} is of the unknown kind {kind!r}")
+
+
+def shown(name: bytes) -> str:
+    """Return a name for people: printable and not too long."""
+    text = ascii(name.decode("utf-8", "surrogateescape"))
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-90:]}"

@@ -1,0 +1,56 @@
+"""The values that go in and out of an archive job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What the overlays were at one moment: equal ones mean that nothing was changed between.
+
+    The digest is over path, inode, size, mode, owner, mtime and ctime of every entry. ctime is the
+    kernel's own, so nobody can put an old one back.
+    """
+
+    digest: str
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """How user and group ids outside the instance become those inside, and back.
+
+    Without `outside` ids are kept as they are (a real node). With it, everything belongs to that
+    one (uid, gid) outside and is written down as `inside`, whatever it was.
+    """
+
+    outside: tuple[int, int] | None = None
+    inside: tuple[int, int] = (1000, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an archive may hold; counted in the stream, before anything of it is written."""
+
+    entries: int = 500_000
+    content: int = 64 << 30  # bytes of files as they are in the archive: holes cost nothing
+    name: int = 4095  # bytes of a whole path; the kernel takes no longer one
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An archive that was written or read to its end.
+
+    `fingerprint` is of the overlays afterwards. `skipped` names what is not in the archive
+    (sockets, devices) or was not restored (no such overlay any more), with the reason; at most a
+    hundred are named.
+    """
+
+    sha256: str
+    size: int
+    entries: int
+    content: int
+    fingerprint: Fingerprint
+    skipped: tuple[str, ...] = ()

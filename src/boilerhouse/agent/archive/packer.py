@@ -1,0 +1,61 @@
+"""Overlays ─► Packer ─► pieces of a gzip tar stream, and what it was in the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from boilerhouse.agent.archive.child import PIECE, Child, packed, places
+from boilerhouse.agent.archive.job import Job
+from boilerhouse.agent.archive.model import Fingerprint, Owners, Packed
+
+
+async def fingerprint(overlays: Mapping[str, Path]) -> Fingerprint:
+    """Look at everything in the overlays; raises `Failed` naming what cannot be looked at."""
+    child = await Child.start(Job("fingerprint", os.getpid(), places(overlays)))
+    try:
+        return Fingerprint(*(await child.report())["fingerprint"])
+    finally:
+        await child.kill()
+
+
+class Packer:
+    """An archive of the overlays, as an asynchronous iterator of its bytes.
+
+        async for piece in packer: …
+        result = packer.result()
+
+    Only an iterator that ended without an exception has given a whole archive. Files that change or
+    vanish meanwhile do no harm: the archive is well-formed, and the result's fingerprint is another
+    than the one from before. `Failed` names what cannot be read. `close` it in any case.
+    """
+
+    def __init__(self, overlays: Mapping[str, Path], *, owners: Owners, level: int = 1) -> None:
+        self._job = Job("pack", os.getpid(), places(overlays), owners.outside, owners.inside, level)
+        self._child: Child | None = None
+        self._result: Packed | None = None
+
+    def __aiter__(self) -> Packer:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._result is not None:
+            raise StopAsyncIteration
+        if self._child is None:
+            self._child = await Child.start(self._job)
+        piece = await self._child.stdout.read(PIECE)
+        if piece:
+            return piece
+        self._result = packed(await self._child.report())
+        raise StopAsyncIteration
+
+    def result(self) -> Packed:
+        """Return what was packed, after the iterator's end."""
+        assert self._result is not None, "asked before the archive's end"
+        return self._result
+
+    async def close(self) -> None:
+        """End the worker, if it still runs."""
+        if self._child is not None:
+            await self._child.kill()

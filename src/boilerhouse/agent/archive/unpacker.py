@@ -1,0 +1,58 @@
+"""Pieces of a gzip tar stream ─► Unpacker ─► overlays; and emptying them before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from boilerhouse.agent.archive.child import Child, packed, places
+from boilerhouse.agent.archive.job import Job
+from boilerhouse.agent.archive.model import Limits, Owners, Packed
+
+
+class Unpacker:
+    """Fills empty overlays from an archive that may be hostile.
+
+    `BadArchive` or `Failed` from any method: the overlays hold a part of it, and must be emptied
+    before they are used. Call `abort` in any case; after `finish` it does nothing.
+    """
+
+    def __init__(self, overlays: Mapping[str, Path], *, limits: Limits, owners: Owners) -> None:
+        self._job = Job(
+            "unpack",
+            os.getpid(),
+            places(overlays),
+            owners.outside,
+            owners.inside,
+            limits=(limits.entries, limits.content, limits.name),
+        )
+        self._child: Child | None = None
+
+    async def start(self) -> None:
+        """Start the worker, which takes a moment: worth doing before the first bytes are there."""
+        if self._child is None:
+            self._child = await Child.start(self._job)
+
+    async def feed(self, piece: bytes) -> None:
+        """Hand over some bytes; waits while the worker has enough to do."""
+        await self.start()
+        assert self._child is not None
+        try:
+            self._child.stdin.write(piece)
+            await self._child.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            await self._child.report()  # it ended early, and says why
+            raise
+
+    async def finish(self) -> Packed:
+        """Say that this was all, and wait until all of it is in place."""
+        await self.start()
+        assert self._child is not None
+        self._child.stdin.close()
+        return packed(await self._child.report())
+
+    async def abort(self) -> None:
+        """End the worker, if it still runs."""
+        if self._child is not None:
+            await self._child.kill()

@@ -1,0 +1,114 @@
+"""Looking at everything in the overlays, in order, without following links.
+
+    roots ─► walk ─► Found(path, directory it is in, entry) … ─► fingerprint | pack
+
+Runs in the worker. Directories are held by descriptors, one or two per level; of a directory's
+names only a batch is kept, so memory does not grow with the tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from operator import attrgetter
+
+from boilerhouse.agent.archive.failures import Failed
+from boilerhouse.agent.archive.header import shown
+
+OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or exchanged for something else meanwhile
+_BATCH = 20_000  # names of one directory that are sorted at once
+
+Root = tuple[bytes, int]  # path in the archive, without slashes at the ends; descriptor
+# Path in the archive; the entry, None for a root; descriptor of the directory it is, or of the one
+# it is in; whether it is a directory. Descriptors are open until the next is asked for.
+Found = tuple[bytes, "os.DirEntry[str] | None", int, bool]
+
+
+def walk(roots: Sequence[Root]) -> Iterator[Found]:
+    """Yield every entry, a directory before what is in it; what vanishes meanwhile is left out."""
+    for path, root in roots:
+        yield path, None, root, True
+        yield from _below(path, root)
+
+
+def _below(top: bytes, root: int) -> Iterator[Found]:
+    levels: list[tuple[bytes, int, Iterator[os.DirEntry[str]]]] = [(top, root, _entries(top, root))]
+    try:
+        while levels:
+            above, directory, entries = levels[-1]
+            entry = next(entries, None)
+            if entry is None:
+                levels.pop()
+                if levels:
+                    os.close(directory)
+                continue
+            path = above + b"/" + os.fsencode(entry.name)
+            if not entry.is_dir(follow_symlinks=False):
+                yield path, entry, directory, False
+                continue
+            try:
+                below = os.open(entry.name, OPEN_DIRECTORY, dir_fd=directory)
+            except OSError as error:
+                if error.errno in GONE:
+                    continue
+                raise unreadable(path, error) from error
+            levels.append((path, below, _entries(path, below)))
+            yield path, entry, below, True
+    finally:
+        for _, directory, _ in levels[1:]:
+            os.close(directory)
+
+
+def _entries(path: bytes, directory: int) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            while batch := sorted(islice(found, _BATCH), key=attrgetter("name"), reverse=True):
+                while batch:
+                    yield batch.pop()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: bytes, error: OSError) -> Failed:
+    """Say which file cannot be saved, and why: nothing is ever left out in silence."""
+    if error.errno == errno.EMFILE:
+        return Failed("too-deep", f"{shown(path)} lies deeper than files may be open at once")
+    code = "unreadable" if error.errno in (errno.EACCES, errno.EPERM) else "io-error"
+    return Failed(code, f"{shown(path)} cannot be read: {error.strerror}")
+
+
+_FACTS = struct.Struct("=QqIIIqqQ")
+_MASK = (1 << 128) - 1
+
+
+def fingerprint(roots: Sequence[Root]) -> tuple[str, int, int]:
+    """Return digest, number of entries and bytes in files.
+
+    Digests of the entries are added up: the order in which they are met does not matter.
+    """
+    total = entries = size = 0
+    for path, entry, directory, is_directory in walk(roots):
+        try:
+            if is_directory:
+                found = os.fstat(directory)
+            else:
+                assert entry is not None
+                found = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            if error.errno in GONE:
+                continue
+            raise unreadable(path, error) from error
+        facts = _FACTS.pack(
+            found.st_ino, found.st_size, found.st_mode, found.st_uid, found.st_gid,
+            found.st_mtime_ns, found.st_ctime_ns, found.st_dev,
+        )  # fmt: skip
+        total += int.from_bytes(blake2b(facts + path, digest_size=16).digest(), "big")
+        entries += 1
+        if found.st_mode & 0o170000 == 0o100000:
+            size += found.st_size
+    return f"{total & _MASK:032x}", entries, size

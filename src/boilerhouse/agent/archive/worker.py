@@ -1,0 +1,130 @@
+"""The child process that does one job: fingerprint, pack or unpack.
+
+    child.py ─► python -c … job ─► privileges ─► Landlock ─► work ─► report on stderr
+
+A process of its own, since the work is Python's and would hold up the event loop; it dies with its
+parent. One starts with every save and restore: few imports, and only those that the job needs.
+The report is one Python literal.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+from collections.abc import Callable
+
+from boilerhouse.agent.archive import confine
+from boilerhouse.agent.archive.failures import BadArchive, Failed
+from boilerhouse.agent.archive.job import Job
+from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root, fingerprint
+
+_PIECE = 256 << 10
+_FILES = 1 << 16
+_NICE = 5  # saving can wait for claiming
+
+Report = dict[str, object]
+Work = Callable[[], Report]
+
+
+def main(argument: str) -> None:
+    """Do the job and report."""
+    try:
+        report = _run(Job.decode(argument))
+    except BadArchive as error:
+        report = {"bad": (error.code, error.message)}
+    except Failed as error:
+        report = {"failed": (error.code, error.message)}
+    except MemoryError:
+        report = {"failed": ("out-of-memory", "there is not enough memory for the archive")}
+    except BrokenPipeError:
+        report = {"failed": ("cut-off", "nobody takes the archive any more")}
+    os.write(2, ascii(report).encode())
+    os._exit(0)  # nothing is left to be tidied up
+
+
+def _run(job: Job) -> Report:
+    gc.disable()  # nothing here makes circles, and looking for them takes time
+    os.umask(0)  # modes are meant
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    roots = _roots(job)
+    work, allowed = _prepare(job, roots)
+    _privileges(job, roots)
+    confine.die_with_parent(job.parent)
+    confine.landlock([root for _, root in roots], allowed)
+    report = work()
+    report["fingerprint"] = fingerprint(roots)
+    return report
+
+
+def _roots(job: Job) -> list[Root]:
+    roots = []
+    for path, directory in job.overlays:
+        try:
+            roots.append((path, os.open(directory, OPEN_DIRECTORY)))
+        except OSError as error:
+            raise Failed("no-overlay", f"{directory!r} is not there: {error.strerror}") from error
+    return roots
+
+
+def _privileges(job: Job, roots: list[Root]) -> None:
+    if os.geteuid():
+        confine.override()
+    elif job.operation == "unpack" and job.outside is not None:
+        for _, root in roots:
+            os.fchown(root, *job.outside)
+        confine.become(*job.outside)
+    if job.operation != "unpack":
+        os.nice(_NICE)
+
+
+def _prepare(job: Job, roots: list[Root]) -> tuple[Work, int]:
+    """Import what the job needs, while anything can be imported; returns it and its access."""
+    if job.operation == "pack":
+        return _pack(job, roots), confine.READ
+    if job.operation == "unpack":
+        return _unpack(job, roots), confine.WRITE
+    return dict, confine.READ
+
+
+def _pack(job: Job, roots: list[Root]) -> Work:
+    from boilerhouse.agent.archive.pack import Gzip, Pack
+
+    def work() -> Report:
+        out = Gzip(_write, job.level)
+        pack = Pack(out, None if job.outside is None else job.inside)
+        pack.run(roots)
+        digest = out.end()
+        os.close(1)  # so that who reads knows that this is all
+        return {
+            "sha256": digest, "size": out.size, "entries": pack.entries, "content": pack.content,
+            "skipped": pack.skipped,
+        }  # fmt: skip
+
+    return work
+
+
+def _unpack(job: Job, roots: list[Root]) -> Work:
+    from boilerhouse.agent.archive.reader import Reader
+    from boilerhouse.agent.archive.source import Source
+    from boilerhouse.agent.archive.unpack import Unpack
+
+    def work() -> Report:
+        source = Source(lambda: os.read(0, _PIECE))
+        reader = Reader(source, *job.limits)
+        unpack = Unpack(source, reader, roots, owners=job.outside is None)
+        digest = unpack.run()
+        return {
+            "sha256": digest, "size": source.size, "entries": reader.entries,
+            "content": reader.content, "skipped": unpack.skipped,
+        }  # fmt: skip
+
+    return work
+
+
+def _write(piece: bytes) -> None:
+    left = memoryview(piece)
+    while left:
+        left = left[os.write(1, left) :]
