@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from boilerhouse.networks.build import policies
 from tests.contract.driver import Api
 from tests.contract.objects import config_map, pod, widget
 
@@ -226,3 +227,10 @@ async def test_eviction_of_nothing(api: Api) -> None:
     """What is not there cannot be evicted."""
     path = api.path("pods", "nothing", "eviction")
     (await api.call("POST", path, _eviction("nothing"))).status(404, "NotFound")
+
+
+async def test_our_network_policies_come_back_as_they_were_built(api: Api) -> None:
+    """Nothing is defaulted into them: their keeper compares them as they are."""
+    for name, body in policies().items():
+        made = (await api.create("networkpolicies", body)).ok()
+        assert made["spec"] == body["spec"], name

@@ -1,7 +1,7 @@
 """Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
 
 Client ─► Operator ─► House ─► http://…:3000
-             └─ HelperKeeper (where the operator works)
+             └─ HelperKeeper, PolicyKeeper (where the operator works)
 
 `up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
 """
@@ -29,6 +29,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.leader import Elector
 from boilerhouse.loop.manager import Manager
 from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.images import Images, ImageShelf
 
@@ -134,6 +135,11 @@ async def household(
             )
             manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
             running.begin("helper", manager.run(running.stopping))
+            policies = PolicyKeeper(
+                means.client, clock=operator.clock, chance=rng(), recorder=operator.recorder
+            )
+            watched = Manager(informers=[policies.informer], controllers=[policies.controller])
+            running.begin("policies", watched.run(running.stopping))
         if house is not None and bound is not None:
             from boilerhouse.api.serving import serving
 
