@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
@@ -32,9 +33,11 @@ def measure(suite: str, directory: Path) -> list[Figure]:
         case "decode":
             return decode.figures()
         case "store":
-            return asyncio.run(store.figures(directory))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `up` does
+                return runner.run(store.figures(directory))
         case "api":
-            return asyncio.run(api.figures(directory))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(api.figures(directory))
         case "claims":
             return asyncio.run(claims.figures(directory))
         case "cluster":

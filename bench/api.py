@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench.figures import Figure, milliseconds, percentile
 from boilerhouse.core.clock import SystemClock
@@ -168,47 +168,69 @@ async def lists(client: Client) -> Figure:
     return Figure(what, f"{worst:.3f} s", "≤ 0.5 s", worst <= 0.5, (*times,))
 
 
+class Watchers:
+    """As many watches as there are connections, read by callbacks.
+
+    A task and a stream for each would take the client longer than the server needs, on the same
+    machine: it is the server that is measured.
+    """
+
+    def __init__(self) -> None:
+        self.added = self.waiting = 0
+        self.sent = 0.0
+        self.times: list[float] = []
+        self.everyone = asyncio.Event()
+
+    def line(self, line: bytes) -> None:
+        """Take note of a whole line that a watcher has read."""
+        if line.startswith(b'{"type":"ADDED"'):
+            self.added += 1
+        elif line.startswith(b'{"type":"MODIFIED"'):
+            self.times.append(time.perf_counter() - self.sent)
+            self.waiting -= 1
+        else:
+            return
+        if self.waiting == 0 and self.added == WATCHERS:
+            self.everyone.set()
+
+
+class Watcher(asyncio.Protocol):
+    """One watch of ConfigMaps on a connection of its own."""
+
+    def __init__(self, all_of_them: Watchers) -> None:
+        self._all = all_of_them
+        self._held = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        path = "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=300"
+        request = f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode()
+        cast("asyncio.Transport", transport).write(request)
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._held = (self._held + data).split(b"\n")
+        for line in lines:
+            self._all.line(line)
+
+
 async def watches(home: Path, client: Client) -> list[Figure]:
     """From sending a write until each of the watchers has read its event."""
     await client.create(CONFIG_MAPS, config_map("watched"))
-    times: list[float] = []
-    sent = 0.0
-    waiting = 0
-    everyone = asyncio.Event()
-
-    async def watch(opened: asyncio.Semaphore) -> None:
-        nonlocal waiting
-        reader, writer = await asyncio.open_unix_connection(str(home / "kube.sock"))
-        path = "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=300"
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
-        await writer.drain()
-        while b'"ADDED"' not in await reader.readline():
-            continue
-        opened.release()
-        for _ in range(EVENTS):
-            while b'"MODIFIED"' not in await reader.readline():
-                continue
-            times.append(time.perf_counter() - sent)
-            waiting -= 1
-            if waiting == 0:
-                everyone.set()
-        writer.close()
-
-    opened = asyncio.Semaphore(0)
-    readers = []
+    loop, watchers, opened = asyncio.get_running_loop(), Watchers(), []
     for _ in range(WATCHERS):
-        readers.append(asyncio.create_task(watch(opened)))
-        if len(readers) % 50 == 0:
-            await asyncio.sleep(0.02)
-    for _ in range(WATCHERS):
-        await asyncio.wait_for(opened.acquire(), 60)
+        transport, _ = await loop.create_unix_connection(
+            lambda: Watcher(watchers), str(home / "kube.sock")
+        )
+        opened.append(transport)
+    await asyncio.wait_for(watchers.everyone.wait(), 60)
     for n in range(EVENTS):
-        waiting = WATCHERS
-        everyone.clear()
-        sent = time.perf_counter()
+        watchers.waiting = WATCHERS
+        watchers.everyone.clear()
+        watchers.sent = time.perf_counter()
         await client.merge_patch(CONFIG_MAPS, "watched", {"data": {"n": str(n)}})
-        await asyncio.wait_for(everyone.wait(), 60)
-    await asyncio.gather(*readers)
+        await asyncio.wait_for(watchers.everyone.wait(), 60)
+    for transport in opened:
+        transport.close()
+    times = watchers.times
     p99 = percentile(times, 0.99)
     what = f"{WATCHERS:,} watchers over HTTP, from write to event"
     return [Figure(what, milliseconds(times), "p99 ≤ 100 ms", p99 <= 0.1, (*times,))]

@@ -285,6 +285,9 @@ async def _pump(chunks: AsyncIterator[bytes], send: Send) -> None:
     try:
         async for chunk in chunks:
             # A server takes what it is given, and only then says that its buffer is full.
+            if 0 < len(chunk) <= SEND_BYTES:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                continue
             for start in range(0, len(chunk), SEND_BYTES):
                 body = chunk[start : start + SEND_BYTES]
                 await send({"type": "http.response.body", "body": body, "more_body": True})

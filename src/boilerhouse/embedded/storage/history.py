@@ -147,8 +147,9 @@ class History:
 
 
 def _size(change: Change) -> int:
-    """Return what the history alone keeps because of a change."""
-    return sum(len(version.raw) for version in change.past)
+    """Return what the history alone keeps because of a change: the bytes of `change.past`."""
+    size = 0 if change.previous is None else len(change.previous.raw)
+    return size + len(change.object.raw) if change.type == "DELETED" else size
 
 
 def _weight(change: Change) -> int:
@@ -156,9 +157,10 @@ def _weight(change: Change) -> int:
     return len(change.object.raw) + _size(change)
 
 
-def _log_names(key: Key) -> set[tuple[str, str]]:
+def _log_names(key: Key) -> tuple[tuple[str, str], ...]:
     """Return the logs a change goes into: everything, its resource, and that in its namespace."""
-    return {("", ""), (key.resource, ""), (key.resource, key.namespace)}
+    resource = (("", ""), (key.resource, ""))
+    return (*resource, (key.resource, key.namespace)) if key.namespace else resource
 
 
 class _Log:
@@ -229,7 +231,6 @@ class Subscription:
 
         An empty list is the end (`closed`), or the answer to a `nudge`.
         """
-        log = self._log
         while not self.closed and not self._nudged and not self._behind():
             self._waiting = asyncio.get_running_loop().create_future()
             try:
@@ -240,16 +241,23 @@ class Subscription:
         if self.closed or (nudged and not self._behind()):
             return []
         self.check()
+        found = self._next(limit)
+        self._position += len(found)
+        self._seen = found[-1].revision
+        return found
+
+    def _next(self, limit: int) -> list[Change]:
+        log, start = self._log, self._position
+        if start + 1 == log.end:
+            return [log.changes[start]]  # the usual case, for each of a thousand watchers
         found: list[Change] = []
         size = 0
-        for position in range(self._position, min(log.end, self._position + limit)):
+        for position in range(start, min(log.end, start + limit)):
             change = log.changes[position]
             size += len(change.object.raw)
             if found and size > MAX_BATCH_BYTES:
                 break
             found.append(change)
-        self._position += len(found)
-        self._seen = found[-1].revision
         return found
 
     @property
@@ -280,8 +288,10 @@ class Subscription:
         self._log.holding.discard(self)
 
     def _behind(self) -> bool:
-        # Only a watch from the future meets changes that are not newer than where it began.
         log = self._log
+        if self._position >= log.end:
+            return False
+        # Only a watch from the future meets changes that are not newer than where it began.
         while log.start <= self._position < log.end:
             if log.changes[self._position].revision > self._since:
                 break
