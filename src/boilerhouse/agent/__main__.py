@@ -6,6 +6,7 @@ mounts of the Pod ─► Config ─► Agent ─► port 7711
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from boilerhouse.agent import layout, running
@@ -16,15 +17,17 @@ from boilerhouse.core.names import AGENT_PORT
 
 
 def main() -> None:
-    """Serve until SIGTERM."""
+    """Serve until SIGTERM, and then until what the tenant has left is saved."""
     running.log_json()
     config = Config(
         identity=Path(layout.IDENTITY_DIR),
         overlays=overlays(Path("/proc/self/mountinfo").read_bytes()),
+        state=Path(layout.STATE_DIR),
         token=running.read_token(Path(layout.TOKEN_FILE)),
+        restore=os.environ.get(layout.RESTORE_VARIABLE, ""),
     )
     agent = Agent(config, PodProcesses(), SystemClock())
-    asyncio.run(running.serve(agent, AGENT_PORT))
+    asyncio.run(running.serve(agent, AGENT_PORT, agent.dispensable))
 
 
 def overlays(mountinfo: bytes) -> dict[str, Path]:

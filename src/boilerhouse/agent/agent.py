@@ -1,8 +1,9 @@
 """The agent: what it answers, and to whom.
 
-helper ─► Server ─► token ─► route ─► identity | survey | files
+helper ─► Server ─► token ─► route ─► identity | survey | files | saving | restoring
 
-It holds no state of its own but a cached figure; it can be killed and started at any moment.
+It can be killed and started at any moment: what must not be forgotten is in its own volume
+(`record.py`, `hold.py`), and `start` goes on from there.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent import protocol
+from boilerhouse.agent.archive.model import Owners
 from boilerhouse.agent.files import Files
 from boilerhouse.agent.guard import TokenGuard
+from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.identity import IdentityDirectory
 from boilerhouse.agent.message import Answer, Handler, Request, json_answer
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import IdentityFiles, Refused
+from boilerhouse.agent.protocol import IdentityFiles, Refused, State
+from boilerhouse.agent.record import Record
+from boilerhouse.agent.restoring import Restores
+from boilerhouse.agent.saving import Saves
 from boilerhouse.agent.server import Server
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
@@ -27,18 +33,33 @@ from boilerhouse.core.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Where an agent's things are. `overlays`: path in the instance ─► directory here."""
+    """Where an agent's things are. `overlays`: path in the instance ─► directory here.
+
+    `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
+    the agent's alone. `owners`: whose files are whose, on either side.
+    """
 
     identity: Path
     overlays: Mapping[str, Path]
+    state: Path
     token: str = field(repr=False)
+    restore: str = ""
+    owners: Owners = field(default_factory=Owners)
 
 
 class Agent:
     """One instance's agent. It can be asked through a socket (`start`) or in process (`handle`)."""
 
     def __init__(self, config: Config, processes: Processes, clock: Clock) -> None:
+        """Read what an agent before this one has left, which blocks."""
         overlays = Overlays(config.overlays)
+        self._record = Record(config.state)
+        self._hold = Hold(processes, self._record, config.state, awaited=bool(config.restore))
+        self._saves = Saves(config.overlays, config.owners, self._hold, self._record)
+        self._restores = Restores(
+            config.overlays, config.owners, self._hold, self._record, processes
+        )
+        self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)
         self._identity = IdentityDirectory(config.identity)
         self._survey = Survey(overlays, clock)
@@ -51,15 +72,32 @@ class Agent:
             ("GET", protocol.FILES): self._get_file,
             ("PUT", protocol.FILES): self._put_file,
             ("DELETE", protocol.FILES): self._delete_file,
+            ("POST", protocol.SAVE): self._post_save,
+            ("GET", protocol.SAVE): self._get_save,
+            ("POST", protocol.SAVED): self._post_saved,
+            ("POST", protocol.THAW): self._post_thaw,
+            ("POST", protocol.RESTORE): self._post_restore,
+            ("GET", protocol.STATE): self._get_state,
         }
 
     async def start(self, listener: socket.socket) -> None:
         """Serve on a bound socket, which is the agent's from now on, until `stop`."""
+        await self._hold.recover()
         await self._server.start(listener)
 
     async def stop(self) -> None:
-        """Stop serving; what is under way is cut off."""
+        """Stop serving; what is under way is cut off, and a tenant that was being saved runs."""
         await self._server.stop()
+        await self._saves.close()
+
+    async def dispensable(self) -> None:
+        """Return when nobody needs this agent any more, though it was asked to end.
+
+        In an instance that is deleted from outside (a drain, an eviction) the tenant ends first.
+        What it leaves is saved within the Pod's grace, and that takes its agent.
+        """
+        if self._savable and not self._hold.unrestored and await self._bound():
+            await self._hold.saved.wait()
 
     async def handle(self, request: Request) -> Answer:
         """Answer one request; `Refused` if it is not for us, or not allowed."""
@@ -71,9 +109,15 @@ class Agent:
     def _started(self) -> Answer:
         """Answer kubelet's startup probe: the tenant's container starts after the first success.
 
-        So what an instance must have before its tenant starts is waited for here.
+        So what an instance must have before its tenant starts is waited for here. Nor does the
+        tenant of a machine that was started again run on what was saved for good.
         """
+        if self._hold.unrestored or self._hold.why is Why.SAVED:
+            raise Refused(503, "not-restored", "the tenant waits for a restore, or was saved")
         return Answer(204)
+
+    async def _bound(self) -> bool:
+        return self._record.restored is not None or await self._identity.told()
 
     async def _put_identity(self, request: Request) -> Answer:
         body = await request.body.read(protocol.SMALL_LIMIT)
@@ -93,13 +137,43 @@ class Agent:
         return json_answer(changes.encode())
 
     async def _get_file(self, request: Request) -> Answer:
-        return await self._files.get(_path(request))
+        return await self._files.get(_given(request, "path"))
 
     async def _put_file(self, request: Request) -> Answer:
-        return await self._files.put(_path(request), request.body)
+        return await self._files.put(_given(request, "path"), request.body)
+
+    async def _post_save(self, request: Request) -> Answer:
+        return await self._saves.begin(_given(request, "id"), request.param("known") or "")
+
+    async def _get_save(self, request: Request) -> Answer:
+        return json_answer(self._saves.report(_given(request, "id")).encode())
+
+    async def _post_saved(self, request: Request) -> Answer:
+        await self._saves.committed(_given(request, "id"), _given(request, "digest"))
+        return Answer(204)
+
+    async def _post_thaw(self, request: Request) -> Answer:
+        await self._saves.thaw()
+        return Answer(204)
+
+    async def _post_restore(self, request: Request) -> Answer:
+        report = await self._restores.restore(
+            _given(request, "digest"), _given(request, "mode"), request.body
+        )
+        return json_answer(report.encode())
+
+    async def _get_state(self, request: Request) -> Answer:
+        restored, baseline = self._record.restored, self._record.baseline
+        state = State(
+            "" if restored is None else restored.digest,
+            "" if baseline is None else baseline.digest,
+            self._hold.why is not Why.NOTHING,
+            await self._bound(),
+        )
+        return json_answer(state.encode())
 
     async def _delete_file(self, request: Request) -> Answer:
-        return await self._files.delete(_path(request))
+        return await self._files.delete(_given(request, "path"))
 
 
 async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> Answer:
@@ -112,8 +186,8 @@ async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> 
     raise Refused(404, "no-such-path", f"there is nothing at {request.path}")
 
 
-def _path(request: Request) -> str:
-    path = request.param("path")
-    if path is None:
-        raise Refused(400, "bad-path", "the parameter path is missing")
-    return path
+def _given(request: Request, name: str) -> str:
+    value = request.param(name)
+    if value is None:
+        raise Refused(400, f"bad-{name}", f"the parameter {name} is missing")
+    return value

@@ -32,6 +32,9 @@ class Baseline:
     fingerprint: str
     until_thaw: bool
 
+    def equals(self, digest: str, fingerprint: str) -> bool:
+        return (self.digest, self.fingerprint) == (digest, fingerprint)
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:

@@ -73,7 +73,7 @@ class Server:
                 while await self._exchange(reader, writer):
                     pass
             await _parted(reader, writer)
-        except (Broken, ConnectionError, TimeoutError):
+        except (Broken, OSError, TimeoutError):
             pass  # the other end is gone, or too slow to be waited for
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

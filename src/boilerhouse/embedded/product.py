@@ -17,6 +17,7 @@ from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.archive.model import Owners
 from boilerhouse.agent.message import Answer, Handler, Request, answering
 from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.processes import Process, look
@@ -59,10 +60,13 @@ class Product:
             config = Config(
                 identity=inside.mounts[agent_layout.IDENTITY_DIR],
                 overlays=_overlays(inside.mounts),
+                state=inside.mounts[agent_layout.STATE_DIR],
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
+                restore=inside.env.get(agent_layout.RESTORE_VARIABLE, ""),
+                owners=Owners(inside.outside, inside.inside),
             )
             agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
-            return agent, agent.handle, None
+            return agent, agent.handle, agent.dispensable
 
         return _Served(make, inside, AGENT_PORT, self._agents)
 

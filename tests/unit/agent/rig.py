@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import socket
+import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +16,7 @@ from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
 from boilerhouse.agent.processes import Process
-from boilerhouse.agent.protocol import TOKEN
+from boilerhouse.agent.protocol import TOKEN, State
 from boilerhouse.core.clock import Clock, SystemClock
 
 SECRET = "the-token-of-this-agent"
@@ -81,18 +84,44 @@ class Rig:
         finally:
             await answer.body.close()
 
+    async def save(self, known: str = "", identifier: str = "a1") -> Told:
+        return await self.ask("POST", "/save", ("id", identifier), ("known", known))
+
+    async def saved(self, digest: str, identifier: str = "a1") -> Told:
+        return await self.ask("POST", "/saved", ("id", identifier), ("digest", digest))
+
+    async def restore(self, archive: bytes, mode: str = "restart", digest: str = "") -> Told:
+        named = digest or hashlib.sha256(archive).hexdigest()
+        return await self.ask("POST", "/restore", ("digest", named), ("mode", mode), body=archive)
+
+    async def state(self) -> State:
+        return State.decode((await self.ask("GET", "/state")).body)
+
+    async def started(self) -> int:
+        return (await self.ask("GET", "/started", token="")).status
+
     async def file(self, method: str, path: str, body: bytes | Body = b"") -> Told:
         return await self.ask(method, "/files", ("path", path), body=body)
 
 
 @asynccontextmanager
-async def running(directory: Path, clock: Clock | None = None) -> AsyncIterator[Rig]:
-    identity, workspace, data = (directory / name for name in ("identity", "o0", "o1"))
-    for made in (identity, workspace, data):
-        made.mkdir()
-    tenants = Tenants()
+async def running(
+    directory: Path,
+    clock: Clock | None = None,
+    *,
+    restore: str = "",
+    tenants: Tenants | None = None,
+) -> AsyncIterator[Rig]:
+    """An agent on these directories, which may be those of an agent before it."""
+    identity, workspace, data, state = (
+        directory / name for name in ("identity", "o0", "o1", "state")
+    )
+    for made in (identity, workspace, data, state):
+        made.mkdir(exist_ok=True)
+    tenants = tenants or Tenants()
     overlays = {"/workspace": workspace, "/var/data": data}
-    agent = Agent(Config(identity, overlays, SECRET), tenants, clock or SystemClock())
+    config = Config(identity, overlays, state, SECRET, restore)
+    agent = Agent(config, tenants, clock or SystemClock())
     listener = listening()
     port: int = listener.getsockname()[1]
     await agent.start(listener)
@@ -104,6 +133,20 @@ async def running(directory: Path, clock: Clock | None = None) -> AsyncIterator[
 
 def listening() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0))
+
+
+def archive(**files: bytes) -> bytes:
+    """An archive with these files in /workspace."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        directory = tarfile.TarInfo("workspace")
+        directory.type, directory.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(directory)
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"workspace/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
 
 
 def open_descriptors() -> int:

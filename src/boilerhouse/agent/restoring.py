@@ -1,0 +1,129 @@
+"""Restoring: a snapshot into the overlay directories, at most once in the life of a Pod.
+
+POST /restore ─► halt ─► empty ─► unpack ─► verify ─► record (synced) ─► kill, or let go
+                  ▲                            │
+                  └──── again, still halted ───┘ anything that fails before the record
+
+Until the record is on the disk, whatever happens is repaired by doing it all again: the tenant has
+not run since, and the directories are emptied first. Once it is there, the tenant may have run on
+what was restored, so it is never done again.
+
+The tenant is killed and not asked to end: one that was asked wrote its empty state over the files
+that had just been restored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from boilerhouse.agent.archive.clearing import empty
+from boilerhouse.agent.archive.failures import BadArchive, Failed
+from boilerhouse.agent.archive.model import Limits, Owners, Packed
+from boilerhouse.agent.archive.unpacker import Unpacker
+from boilerhouse.agent.hold import Hold, Why
+from boilerhouse.agent.message import Body
+from boilerhouse.agent.processes import Processes
+from boilerhouse.agent.protocol import Refused, RestoreReport
+from boilerhouse.agent.record import Baseline, Record, Restored
+
+COLD = "cold"
+MODES = (COLD, Why.RESTART.value, Why.LIVE.value)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# A file's time of change moves in steps of the kernel's timer. A live tenant runs again only after
+# such a step, or its first write could look as old as the restore.
+_STEP = 0.02
+
+
+class Restores:
+    """The restore of one instance."""
+
+    def __init__(
+        self,
+        overlays: Mapping[str, Path],
+        owners: Owners,
+        hold: Hold,
+        record: Record,
+        processes: Processes,
+    ) -> None:
+        self._overlays = overlays
+        self._owners = owners
+        self._hold = hold
+        self._record = record
+        self._processes = processes
+
+    async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
+        """Put a snapshot in place and have the tenant run on it.
+
+        `Refused` if another one is there already, if these bytes are not the snapshot, or if the
+        tenant cannot be halted; only the first cannot be tried again.
+        """
+        if not _DIGEST.fullmatch(digest):
+            raise Refused(400, "bad-digest", "a digest is 64 hexadecimal digits")
+        if mode not in MODES:
+            raise Refused(400, "bad-mode", f"a restore is one of {', '.join(MODES)}")
+        if self._hold.turn.locked():
+            raise Refused(409, "busy", "a save or a restore is under way; try again")
+        async with self._hold.turn:
+            found = self._record.restored
+            if found is None:
+                self._require_possible(mode)
+                found = await self._restore(digest, mode, body)
+                already = False
+            elif found.digest == digest:
+                already = True
+            else:
+                words = f"{found.digest} was restored here, and there is one restore in a Pod"
+                raise Refused(409, "restored-already", words)
+            # Also if it was done by an agent or a call that came no further.
+            if self._hold.why is Why.RESTART:
+                await self._hold.kill()
+            elif self._hold.why is Why.LIVE:
+                await self._hold.let_go()
+            return RestoreReport(already, found.container, found.skipped)
+
+    def _require_possible(self, mode: str) -> None:
+        if mode == COLD and not self._hold.cold:
+            words = "the tenant of this instance was not told to wait for a restore"
+            raise Refused(409, "not-cold", words)
+        if self._hold.why in (Why.SAVE, Why.SAVED):
+            raise Refused(409, "saved", "this instance is being saved, or was")
+
+    async def _restore(self, digest: str, mode: str, body: Body) -> Restored:
+        unpacker = Unpacker(self._overlays, limits=Limits(), owners=self._owners)
+        container = ""
+        try:
+            if mode != COLD:
+                container = await asyncio.to_thread(self._processes.container)
+                starting = asyncio.create_task(unpacker.start())  # beside the halting
+                try:
+                    await self._hold.take(Why(mode))
+                finally:
+                    await asyncio.gather(starting, return_exceptions=True)  # `feed` tells
+            packed = await self._unpack(unpacker, digest, body)
+        except BadArchive as bad:
+            await empty(self._overlays)
+            raise Refused(422, "bad-archive", f"this is no snapshot: {bad.message}") from bad
+        except Failed as failed:
+            status = 507 if failed.code == "disk-full" else 500
+            raise Refused(status, failed.code, failed.message) from failed
+        finally:
+            await unpacker.abort()
+        if mode == Why.LIVE:
+            await asyncio.sleep(_STEP)
+        restored = Restored(digest, container, packed.skipped)
+        baseline = Baseline(digest, packed.fingerprint.digest, until_thaw=False)
+        await self._record.write(restored, baseline)
+        return restored
+
+    async def _unpack(self, unpacker: Unpacker, digest: str, body: Body) -> Packed:
+        await empty(self._overlays)
+        async for piece in body:
+            await unpacker.feed(piece)
+        packed = await unpacker.finish()
+        if packed.sha256 != digest:
+            words = f"these are the bytes of {packed.sha256}, not of {digest}"
+            raise BadArchive("other-digest", words)
+        return packed
