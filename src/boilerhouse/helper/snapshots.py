@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from boilerhouse.agent import protocol
+from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body, Handler
-from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.protocol import Refused, State
 from boilerhouse.helper import wire
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.asking import Asking, HelperUnavailable, Query, read
@@ -83,7 +84,12 @@ class SnapshotClient:
 
     async def thaw(self, pod: str, uid: str) -> None:
         """Let the tenant's processes run on."""
-        await self._asking.whole("POST", TO_AGENT + "/thaw", pod=pod, uid=uid)
+        await self._asking.whole("POST", TO_AGENT + protocol.THAW, pod=pod, uid=uid)
+
+    async def state(self, pod: str, uid: str) -> State:
+        """Return where the instance's agent stands: what was restored, whether it is halted."""
+        body = await self._asking.whole("GET", TO_AGENT + protocol.STATE, pod=pod, uid=uid)
+        return State.decode(body)
 
     async def list(
         self, *, tenant: str = "", workload: str = "", versions: bool = False
@@ -114,7 +120,7 @@ class SnapshotClient:
         answer = await self._asking.open("GET", wire.ARCHIVE, _which(tenant, workload, seq))
         try:
             yield Version.decode(answer.headers[wire.VERSION].encode()), answer.body
-        except Unreachable as error:
+        except Broken as error:
             raise HelperUnavailable(str(error)) from error
         finally:
             await answer.body.close()

@@ -42,9 +42,11 @@ class ThroughTheServer:
         )
 
         async def pieces() -> AsyncIterator[bytes]:
-            async for piece in answer.body:
-                yield piece
-            await answer.body.close()
+            try:
+                async for piece in answer.body:
+                    yield piece
+            finally:
+                await answer.body.close()
 
         return wire.Stream(answer.status, pieces(), answer.headers)
 
