@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.embedded.kubelet.uplink import Uplink
 from tests.security.containers import Heard, run, sandboxes, shell
 
 PYTHON = Path("/usr/bin/python3")
@@ -151,25 +153,45 @@ async def test_the_host_name_resolves_to_the_pods_address(opened: Bubblewrapped)
 async def test_unrestricted_without_the_program_is_refused(
     opened: Bubblewrapped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without slirp4netns the error names it; no Pod with less network than asked for is made."""
+    """The error names what would do; no Pod with less network than asked for is made."""
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SandboxError, match="slirp4netns"):
+    with pytest.raises(SandboxError, match="slirp4netns, or pasta"):
         await opened.create("pod", network="unrestricted")
 
 
-@pytest.mark.skipif(
-    shutil.which("slirp4netns") is None or not os.access("/dev/net/tun", os.W_OK),
-    reason="needs slirp4netns and the right to open /dev/net/tun",
-)
+def only(program: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one of the programs be all that is installed; skip if it is not."""
+    if shutil.which(program) is None or not os.access("/dev/net/tun", os.W_OK):
+        pytest.skip(f"needs {program} and the right to open /dev/net/tun")
+    for name in (program, "setpriv"):
+        found = shutil.which(name)
+        if found is not None:
+            (directory / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(directory))
+
+
+@pytest.mark.parametrize("program", ["slirp4netns", "pasta"])
+async def test_a_way_out_that_fails_says_why(
+    program: str, opened: Bubblewrapped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the program complained of is in the error, and no sandbox is left."""
+    only(program, tmp_path, monkeypatch)
+    with pytest.raises(SandboxError, match=f"{program} failed: .+"):
+        await Uplink.start(os.open("/dev/null", os.O_RDONLY), None)
+
+
+@pytest.mark.parametrize("program", ["slirp4netns", "pasta"])
 async def test_unrestricted_reaches_out_but_not_the_machines_loopback(
-    opened: Bubblewrapped,
+    program: str, opened: Bubblewrapped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is a route and a resolver; 127.0.0.1 of the machine and cloud metadata are closed."""
+    only(program, tmp_path, monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         pod = await opened.create("pod", network="unrestricted")
         script = f"""
 import socket
+import sys
 def outcome(host, port):
     try:
         socket.create_connection((host, port), timeout=3).close()
@@ -186,3 +208,63 @@ print(outcome("169.254.169.254", 80))
         assert out.decode().split()[:3] == ["True", "True", "ConnectionRefusedError"], err
         assert out.decode().split()[3] != "connected"
         assert out.decode().split()[4] == "PermissionError"
+
+
+@pytest.mark.parametrize("program", ["slirp4netns", "pasta"])
+async def test_unrestricted_reaches_other_machines(
+    program: str, opened: Bubblewrapped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that is not the machine's loopback is reached: here one of its own."""
+    only(program, tmp_path, monkeypatch)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.9", 9))  # nothing is sent; the kernel names the address to use
+        except OSError:
+            pytest.skip("this machine has no network")
+        address = asking.getsockname()[0]
+    with socket.create_server((address, 0)) as listener:
+        pod = await opened.create("pod", network="unrestricted")
+        script = f"import socket; socket.create_connection({listener.getsockname()[:2]}, timeout=5)"
+        exited, _, err = await run(pod, replace(shell(""), argv=(str(PYTHON), "-c", script)))
+        assert exited.code == 0, err
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped
+
+async def main():
+    opened = await Bubblewrapped.open(Path(sys.argv[1]), SystemClock())
+    pod = await opened.create("pod", network="unrestricted")
+    print(pod._uplink._process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", ["slirp4netns", "pasta"])
+async def test_the_way_out_ends_with_us(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at any moment, we leave no process behind."""
+    only(program, tmp_path, monkeypatch)
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", KILLED, str(tmp_path / "data")), stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asyncio.wait_for(child.communicate(), 60)
+    number = int(said)
+    async with asyncio.timeout(10):
+        while not _ended(number):  # noqa: ASYNC110  nobody tells of another's child
+            await asyncio.sleep(0.01)
+
+
+def _ended(number: int) -> bool:
+    """Whether a process is gone, or waits to be buried by whoever it was left to."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text()
+    except FileNotFoundError:
+        return True
+    return state.rpartition(")")[2].split()[0] == "Z"

@@ -1,9 +1,10 @@
 """The way out of a Pod with network access `unrestricted`: a user-mode network stack.
 
-    tenant ─► tap device in the Pod's namespace ─► slirp4netns (outside) ─► the world
+    tenant ─► tap device in the Pod's namespace ─► slirp4netns | pasta (outside) ─► the world
 
 Always with the machine's loopback closed: it is where the other tenants, the databases and our own
-API listen. It ends when we do: it watches a pipe whose other end we hold.
+API listen. Either program makes the same network, and whichever is installed is used. It ends when
+we do: slirp4netns watches a pipe whose other end we hold, pasta is killed by the kernel.
 """
 
 from __future__ import annotations
@@ -19,13 +20,78 @@ from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.stdio import End
 
 _READY_SECONDS = 10.0
-_SLIRP_DNS = "10.0.2.3"
+_DEVICE, _MTU = "tap0", 65520
+_ADDRESS, _BITS, _GATEWAY, _DNS = "10.0.2.100", 24, "10.0.2.2", "10.0.2.3"
 NO_NAMES = "# this Pod has no network\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """What a program is to connect, and how it tells that it has: descriptors it inherits."""
+
+    network: int
+    user_namespace: str | None
+    ready: int
+    leash: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Slirp:
+    path: str
+    name: str = "slirp4netns"
+
+    def command(self, link: _Link) -> list[str]:
+        owner = [f"--userns-path={link.user_namespace}"] if link.user_namespace else []
+        return [
+            self.path,
+            *("--configure", f"--mtu={_MTU}", "--disable-host-loopback"),
+            *("--enable-sandbox", "--enable-seccomp"),
+            *(f"--ready-fd={link.ready}", f"--exit-fd={link.leash}"),
+            *owner,
+            *("--netns-type=path", f"/proc/self/fd/{link.network}", _DEVICE),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pasta:
+    path: str
+    setpriv: str
+    name: str = "pasta"
+
+    def command(self, link: _Link) -> list[str]:
+        # As root it would become `nobody`, who may not enter the Pod's network; its capabilities
+        # and its view of the file system it gives up in any case.
+        owner = ["--userns", link.user_namespace] if link.user_namespace else ["--runas", "0"]
+        return [
+            *(self.setpriv, "--pdeathsig", "KILL"),
+            *(self.path, "--foreground", "--quiet"),
+            # No ports in either direction, and the gateway is not the machine.
+            *("--no-map-gw", "-t", "none", "-u", "none", "-T", "none", "-U", "none"),
+            *("--config-net", "--ipv4-only", "--no-dhcp", "-I", _DEVICE, "-m", str(_MTU)),
+            *("-a", _ADDRESS, "-n", str(_BITS), "-g", _GATEWAY, "--dns-forward", _DNS),
+            *("--pid", f"/proc/self/fd/{link.ready}"),  # written when the network stands
+            *owner,
+            *("--netns", f"/proc/self/fd/{link.network}"),
+        ]
+
+
+def _installed() -> _Slirp | _Pasta:
+    slirp = shutil.which("slirp4netns")
+    if slirp is not None:
+        return _Slirp(slirp)  # the smaller of the two
+    pasta, setpriv = shutil.which("pasta"), shutil.which("setpriv")
+    if pasta is not None and setpriv is not None:
+        return _Pasta(pasta, setpriv)
+    raise SandboxError(
+        "network access `unrestricted` needs slirp4netns, or pasta and setpriv, and neither is "
+        "installed (apt install slirp4netns, or passt)"
+    )
 
 
 @dataclass(slots=True)
 class Uplink:
     names: str  # the content of /etc/resolv.conf
+    _program: str
     _process: asyncio.subprocess.Process
     _leash: int
 
@@ -35,23 +101,13 @@ class Uplink:
 
         `user_namespace` is the path of the one that owns the network, if it is not our own.
         """
-        slirp = shutil.which("slirp4netns")
-        if slirp is None:
-            raise SandboxError(
-                "network access `unrestricted` needs slirp4netns, which is not installed "
-                "(apt install slirp4netns)"
-            )
+        program = _installed()
         ready, their_ready = os.pipe()
         their_leash, leash = os.pipe()
-        arguments = [slirp, "--configure", "--mtu=65520", "--disable-host-loopback"]
-        arguments += ["--enable-sandbox", "--enable-seccomp"]
-        arguments += [f"--ready-fd={their_ready}", f"--exit-fd={their_leash}"]
-        if user_namespace is not None:
-            arguments += [f"--userns-path={user_namespace}"]
-        arguments += ["--netns-type=path", f"/proc/self/fd/{network}", "tap0"]
+        link = _Link(network, user_namespace, their_ready, their_leash)
         try:
             process = await asyncio.create_subprocess_exec(
-                *arguments,
+                *program.command(link),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
@@ -62,11 +118,11 @@ class Uplink:
         except OSError as error:
             os.close(ready)
             os.close(leash)
-            raise SandboxError(f"{slirp} cannot be started: {error}") from error
+            raise SandboxError(f"{program.path} cannot be started: {error}") from error
         finally:
             os.close(their_ready)
             os.close(their_leash)
-        uplink = cls(f"nameserver {_SLIRP_DNS}\n", process, leash)
+        uplink = cls(f"nameserver {_DNS}\n", program.name, process, leash)
         try:
             await uplink._await_ready(ready)
         except BaseException:
@@ -81,9 +137,11 @@ class Uplink:
                 if not await end.read():
                     assert self._process.stderr is not None
                     said = (await self._process.stderr.read(4096)).decode(errors="replace")
-                    raise SandboxError(f"slirp4netns failed: {said.strip() or 'no reason given'}")
+                    why = said.strip() or "no reason given"
+                    raise SandboxError(f"{self._program} failed: {why}")
         except TimeoutError:
-            raise SandboxError(f"slirp4netns did not start in {_READY_SECONDS:.0f} s") from None
+            words = f"{self._program} did not start in {_READY_SECONDS:.0f} s"
+            raise SandboxError(words) from None
         finally:
             end.close()
 
