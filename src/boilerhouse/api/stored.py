@@ -20,14 +20,12 @@ from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import HungUp
 from boilerhouse.api.house import House
 from boilerhouse.api.views import View
-from boilerhouse.claims.acquire import is_for
+from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.wire import KEEP, Version
 from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import BadRequest, NotFound
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
 CURRENT = "current"  # instead of a number: the version that a claim restores
@@ -102,15 +100,9 @@ async def keep_of(house: House, workload: str) -> int:
 
 async def require_unused(house: House, tenant: str, workload: str) -> None:
     """Refuse with 409 while the tenant has an instance of the workload; the server is asked."""
-    name = names.claim_name(tenant, workload)
-    try:
-        claim = await house.client.get(CLAIMS, name)
-    except (NotFound, BadRequest):
-        claim = None
-    if claim is not None and is_for(claim, tenant, workload):
-        phase = ClaimPhase.PENDING if claim.status is None else claim.status.phase
-        if phase in _AT_WORK:
-            raise _in_use(tenant, workload, f"its claim is {phase}")
+    for claim in await house.operator.holdings.find(tenant, workload):
+        if phase_of(claim) in _AT_WORK:
+            raise _in_use(tenant, workload, f"its claim is {phase_of(claim)}")
     labels = {
         names.MANAGED: "true",
         names.WORKLOAD: workload,

@@ -7,10 +7,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from boilerhouse.agent.message import Answer, Request
 from boilerhouse.api.activity import Activity
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339_micro
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.build import helper_secret
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.kube.resources import SECRETS
 from tests.unit.api.conftest import Rest, soon
 
 
@@ -131,3 +136,38 @@ async def test_calls_in_flight_are_counted(rest: Rest, claim: Claim) -> None:
 async def _dated(rest: Rest, claim: Claim, at: datetime) -> Claim:
     patch = {"metadata": {"annotations": {names.LAST_ACTIVITY: rfc3339_micro(at)}}}
     return await rest.world.client.merge_patch(CLAIMS, claim.metadata.name, patch)
+
+
+@pytest.mark.parametrize("what", ["exec", "exec in pieces", "logs", "files"])
+async def test_a_call_counts_for_as_long_as_it_lasts(rest: Rest, claim: Claim, what: str) -> None:
+    """A command, a followed log, a file that is read: in flight, and noted again and again."""
+    assert claim.status is not None
+    instance = claim.status.instance_id
+    activity = rest.house.activity
+
+    async def silent(request: Request) -> Answer:
+        await asyncio.Event().wait()
+        return Answer(200)
+
+    helper = HelperClient(rest.world.client, silent, Agents(rest.world.client))
+    await rest.world.client.create(SECRETS, helper_secret("of the snapshot helper"))
+    object.__setattr__(rest.house, "helper", helper)
+    path = f"/instances/{instance}"
+    pieces = {"accept": "application/x-ndjson"}
+    match what:
+        case "exec":
+            call = rest.post(f"{path}/exec", {"command": ["hang"]})
+        case "exec in pieces":
+            call = rest.post(f"{path}/exec", {"command": ["hang"]}, headers=pieces)
+        case "logs":
+            call = rest.get(f"{path}/logs", params={"follow": "true"})
+        case _:
+            call = rest.get(f"{path}/files", params={"path": "/workspace/x"})
+    calling = asyncio.create_task(call)
+    await soon(lambda: activity.in_flight(claim) == 1)
+    await rest.world.settles(lambda: _after(rest, claim, None))
+    first = await noted(rest, claim)
+    await rest.world.settles(lambda: _after(rest, claim, first))
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    await soon(lambda: activity.in_flight(claim) == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,42 @@ async def test_a_helper_that_is_gone_is_503_everywhere(rest: Rest) -> None:
         answer = await rest.get(path)
         assert (answer.status_code, answer.json()["code"]) == (503, "HelperUnavailable"), path
     assert (await put(rest, archive(n="1"))).status_code == 503
+
+
+async def test_a_caller_that_hangs_up_stores_nothing(rest: Rest, tmp_path: Path) -> None:
+    """Half an archive leaves no version, no leftovers, and no place taken."""
+    async with rest.served() as address:
+        host, port = address.removeprefix("http://").split(":")
+        for _ in range(12):  # more often than there are places
+            _, writer = await asyncio.open_connection(host, int(port))
+            head = f"PUT /api/v1{OF_ALICE} HTTP/1.1\r\nhost: {host}:{port}\r\n"
+            writer.write(f"{head}content-length: 1000000\r\n\r\n".encode() + b"x" * 70_000)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+            writer.close()
+        async with httpx2.AsyncClient(base_url=address, timeout=30) as http:
+            done = await http.put(f"/api/v1{OF_ALICE}", content=archive(n="1"))
+    assert done.status_code == 201, done.text
+    assert len((await rest.get(OF_ALICE)).json()) == 1
+    stored = [path for path in (tmp_path / "snapshots").rglob("*") if path.is_file()]
+    assert sum("tar.gz" in path.name for path in stored) == 2  # the version, and current
+
+
+async def test_a_download_that_is_given_up_frees_its_place(rest: Rest) -> None:
+    """Callers who leave in the middle do not keep others from their archives."""
+    random = hashlib.shake_256(b"seed").hexdigest(4 << 20)
+    content = archive(big=random)
+    assert (await put(rest, content)).status_code == 201
+    async with rest.served() as address, httpx2.AsyncClient(base_url=address, timeout=30) as http:
+        path = f"/api/v1{OF_ALICE}/current/archive"
+        for _ in range(12):
+            async with http.stream("GET", path) as answer:
+                await anext(answer.aiter_raw())
+        assert (await http.get(path)).content == content
+
+
+async def test_the_schema_tells_of_the_body(rest: Rest) -> None:
+    """OpenAPI names the archive as the body of the upload."""
+    paths = (await rest.http.get("/schema/openapi.json")).json()["paths"]
+    upload = paths["/api/v1/tenants/{tenant}/workloads/{workload}/snapshots"]["put"]
+    assert list(upload["requestBody"]["content"]) == ["application/gzip"]
