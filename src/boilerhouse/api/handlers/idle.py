@@ -20,20 +20,18 @@ from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.auth import TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.house import House, TheHouse
-from boilerhouse.api.informers import listed
 from boilerhouse.api.inputs import own_tenant
 from boilerhouse.api.paths import V1
 from boilerhouse.api.views import View
-from boilerhouse.claims.acquire import is_for
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
-from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
 from boilerhouse.idle.explain import Explanation, explain
 from boilerhouse.idle.verdict import Ask, ChangesSeen
-from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.kube.status import ApiError
 from boilerhouse.workloads.model import Idle as IdleSpec
 
 PATIENCE = 10.0  # seconds for the instance to answer
@@ -75,7 +73,11 @@ async def explain_idle(
 ) -> IdleView:
     """Explain what counts as activity of a tenant's instance, how old it is, and what follows."""
     tenant = own_tenant(caller_of(request), tenant, workload)
-    claim = await _claim(house, tenant, workload)
+    held = await house.operator.holdings.find(tenant, workload)
+    if not held:
+        message = f"tenant {tenant!r} has no claim on workload {workload!r}"
+        raise Problem(404, "ClaimNotFound", message)
+    claim = held[0]
     spec = (await house.workload(workload)).spec
     idle = msgspec.convert(spec.get("idle") or {}, IdleSpec)
     status = claim.status or ClaimStatus()
@@ -114,22 +116,6 @@ async def explain_idle(
         else max((found.deadline - now).total_seconds(), 0.0),
         watch_dirs=list(idle.watch_dirs) or None,
     )
-
-
-async def _claim(house: House, tenant: str, workload: str) -> Claim:
-    """Return the claim; the server is asked before it is said to be missing."""
-    held = [claim for claim in listed(house.informers.claims) if is_for(claim, tenant, workload)]
-    canonical = names.claim_name(tenant, workload)
-    for claim in sorted(held, key=lambda one: one.metadata.name != canonical):
-        return claim
-    try:
-        found = await house.client.get(CLAIMS, canonical)
-    except NotFound:
-        found = None
-    if found is None or not is_for(found, tenant, workload):
-        message = f"tenant {tenant!r} has no claim on workload {workload!r}"
-        raise Problem(404, "ClaimNotFound", message)
-    return found
 
 
 async def _changes(house: House, pod: str, idle: IdleSpec) -> ChangesSeen | None:
