@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answer
 from boilerhouse.agent.protocol import SMALL_LIMIT, Refused
 from boilerhouse.helper import wire
@@ -166,7 +167,7 @@ class SnapshotRoutes:
             try:
                 await receive(request.body, incoming, self._threads)
                 await self._threads.run(incoming.settle)
-                counted = await inspect(incoming, self._threads)
+                counted = await self._threads.run(inspect, incoming, Limits())
                 version = await self._threads.run(
                     self._store.put,
                     where,

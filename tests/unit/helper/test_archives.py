@@ -7,14 +7,16 @@ import gzip
 import hashlib
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.helper import wire
+from boilerhouse.helper import snapshot_routes, wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.wire import Version
 from tests.unit.helper.archives import archive
@@ -61,12 +63,13 @@ async def test_only_what_is_expected_is_replaced(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "breaks off"),
-        (b"hello", "gzip"),
-        (gzip.compress(b"hello" * 1000), "tar"),
-        (gzip.compress(b""), "breaks off"),
-        (archive({"a": os.urandom(100_000)}, whole=False), "breaks off"),
-        (archive({"a": b"x"}) + b"junk", "gzip"),
+        (b"", "not gzip"),
+        (b"hello", "not gzip"),
+        (gzip.compress(b"hello" * 1000), "header"),
+        (gzip.compress(b""), "in the middle"),
+        (archive({"a": os.urandom(100_000)}, whole=False), "in the middle"),
+        (archive({"a": b"x"}) + b"junk", "not gzip"),
+        (archive({"../../etc/passwd": b"x"}), ".. in it"),
     ],
 )
 async def test_what_is_no_archive(bench: Bench, content: bytes, why: str) -> None:
@@ -76,6 +79,17 @@ async def test_what_is_no_archive(bench: Bench, content: bytes, why: str) -> Non
     assert why in str(error)
     assert await bench.current() is None
     assert not bench.leftovers()
+
+
+async def test_what_is_too_large(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of what can be restored hold for what is stored."""
+    monkeypatch.setattr(snapshot_routes, "Limits", partial(Limits, entries=2))
+    assert (await refused("too-large", put(bench, archive({"a": b"", "b": b""})))).status == 413
+    monkeypatch.setattr(snapshot_routes, "Limits", partial(Limits, content=1 << 20))
+    bomb = archive({"zeros": bytes(64 << 20)})
+    assert len(bomb) < 1 << 20
+    assert (await refused("too-large", put(bench, bomb))).status == 413
+    assert await bench.current() is None
 
 
 async def test_an_upload_that_breaks_off(bench: Bench) -> None:
