@@ -63,6 +63,12 @@ class World:
         async with AsyncExitStack() as resources:
             store = await Store.open(directory)
             resources.push_async_callback(store.close)
+            # The directory is ours from here on. Certificates take a thread and no turn of ours.
+            hosts = tuple(dict.fromkeys((*pki.LOOPBACK, host)))
+            making = asyncio.create_task(
+                asyncio.to_thread(pki.ensure, directory / "pki", clock, hosts)
+            )
+            resources.push_async_callback(_over, making)
             server = ApiServer(store, clock)
             await server.start()
             resources.push_async_callback(server.stop)
@@ -75,8 +81,7 @@ class World:
                 resources.push_async_callback(running.close)
                 server.nodes[NODE] = running.answers
 
-            hosts = tuple(dict.fromkeys((*pki.LOOPBACK, host)))
-            made = await asyncio.to_thread(pki.ensure, directory / "pki", clock, hosts)
+            made = await making
             kept = kubeconfig.kept_port(directory / "kubeconfig")
             unix = serving.bind_unix(directory / "kube.sock")
             resources.callback(unix.close)
@@ -98,6 +103,11 @@ class World:
         await self._resources.aclose()
         with contextlib.suppress(FileNotFoundError):
             self.socket.unlink()
+
+
+async def _over(task: asyncio.Task[pki.Pki]) -> None:
+    """Wait until a task has ended, however: it works in the directory that is given back next."""
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _address(host: str, port: int) -> str:

@@ -8,6 +8,7 @@ Only what the language itself says is known here: names and types are the compil
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 _INT64 = 2**63
@@ -106,6 +107,7 @@ class _Token(NamedTuple):
     at: int
 
 
+@lru_cache(maxsize=16)  # whoever compiles a rule also asks what it names and what it costs
 def parse(text: str) -> Expr:
     """Parse one expression; raise CelSyntaxError."""
     parser = _Parser(text)
