@@ -5,6 +5,8 @@ list ─► stop who moves ─► list again ─► … ─► two looks in a ro
 One look proves nothing: who was seen at rest may have been woken by somebody who was seen later,
 and who forks while it is being stopped leaves a child that was on no list. Once everybody on a
 list was at rest, nobody is left to fork or to wake, so the next look that finds the same is true.
+Who was on the list and is dead when looked at is no rest either: it may have left a child, which
+does the same before it is listed. Such chains were seen to pass for an empty room.
 
 A process rests when every thread of it does. Its first thread may be a zombie while others run on,
 and a thread within a system call stops only when that ends: so threads are looked at, one by one.
@@ -35,15 +37,16 @@ class Restless(Exception):
 async def freeze(numbers: Numbers, send: Send, seconds: float = SECONDS) -> None:
     """Stop the processes; on return none of them runs, nor any that they forked.
 
-    `numbers` lists them anew each time it is called, dead ones included or not.
+    `numbers` lists them anew each time it is called, with those that are dead by then: who is left
+    out of it may have forked.
     """
     time = asyncio.get_running_loop().time
     deadline = time() + seconds
     pause = _SHORTEST
     try:
-        while moving := await _to_its_end(numbers, send):
+        while restless := await _to_its_end(numbers, send):
             if time() >= deadline:
-                raise Restless(_words(moving, seconds))
+                raise Restless(f"the tenant did not come to rest in {seconds:g} s: {restless}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST)
     except BaseException:
@@ -51,7 +54,7 @@ async def freeze(numbers: Numbers, send: Send, seconds: float = SECONDS) -> None
         raise
 
 
-async def _to_its_end(numbers: Numbers, send: Send) -> dict[int, str]:
+async def _to_its_end(numbers: Numbers, send: Send) -> str:
     """Look in a thread, which cannot be cut off: it must not stop anybody after a thaw."""
     looking = asyncio.create_task(asyncio.to_thread(_look, numbers, send))
     try:
@@ -92,25 +95,29 @@ def _letter(file: str) -> str:
         return opened.read().rpartition(b")")[2].split(maxsplit=1)[0].decode()
 
 
-def _look(numbers: Numbers, send: Send) -> dict[int, str]:
-    """Look a few times; return what still moves, nothing once two looks agree that nothing does."""
+def _look(numbers: Numbers, send: Send) -> str:
+    """Look a few times; return nothing once two looks agree, else what speaks against it."""
     before: set[int] | None = None
-    moving: dict[int, str] = {}
+    buried: set[int] = set()
+    restless = ""
     for _ in range(_LOOKS):
-        seen = {pid: letter for pid in numbers() if (letter := state(pid))}
-        moving = {pid: letter for pid, letter in seen.items() if letter != "T"}
+        letters = {pid: state(pid) for pid in numbers()}
+        moving = {pid: letter for pid, letter in letters.items() if letter not in ("", "T")}
         for pid in moving:
             send(pid, signal.SIGSTOP)
-        if not moving and before == set(seen):
-            return {}
-        before = None if moving else set(seen)
-    return moving or dict.fromkeys(before or (), "T")
+        dead = {pid for pid, letter in letters.items() if not letter}
+        restless = _words(moving, dead - buried)
+        seen = set(letters) - dead
+        if not restless and before == seen:
+            return ""
+        before = None if restless else seen
+        buried = dead
+    return restless or "its processes come and go"
 
 
-def _words(moving: dict[int, str], seconds: float) -> str:
-    pid, letter = next(iter(moving.items()))
-    if letter == "D":
-        what = f"process {pid} is held up in the kernel, by a disk or a network file system"
-    else:
-        what = f"its processes appear faster than they can be stopped, {pid} among them"
-    return f"the tenant did not come to rest in {seconds:g} s: {what}"
+def _words(moving: dict[int, str], died: set[int]) -> str:
+    for pid, letter in moving.items():
+        if letter == "D":
+            return f"process {pid} is held up in the kernel, by a disk or a network file system"
+        return f"process {pid} does not stop, or others appear faster than they can be stopped"
+    return "its processes come and go faster than they can be stopped" if died else ""

@@ -78,7 +78,7 @@ class PodProcesses:
         self._enough = asyncio.Event()
 
     def of_tenant(self) -> list[Process]:
-        return [process for process, alive in self._all() if alive]
+        return [process for process, alive in self._all()[0] if alive]
 
     def container(self) -> str:
         for process in self.of_tenant():
@@ -125,23 +125,31 @@ class PodProcesses:
             self._watching = None
 
     def _numbers(self) -> list[int]:
-        return [process.pid for process, _ in self._all()]
+        found, vanished = self._all()
+        return [*(process.pid for process, _ in found), *vanished]
 
-    def _all(self) -> list[tuple[Process, bool]]:
-        """Return the tenant's processes by number, and whether each lives."""
+    def _all(self) -> tuple[list[tuple[Process, bool]], list[int]]:
+        """Return the tenant's processes by number, and whether each lives; and who ended just now,
+        of whom nobody can tell whose they were."""
         parents: dict[int, int] = {}
         found: list[tuple[Process, bool]] = []
+        vanished: list[int] = []
         for path in self._proc.iterdir():
-            seen = look(path) if path.name.isdecimal() else None
-            if seen is not None:
+            if not path.name.isdecimal():
+                continue
+            seen = look(path)
+            if seen is None:
+                vanished.append(int(path.name))
+            else:
                 process, parents[process.pid], alive = seen
                 found.append((process, alive))
         agents = os.getpid()
-        return [
+        tenants = [
             (process, alive)
             for process, alive in sorted(found, key=lambda one: one[0].pid)
             if process.pid != 1 and not _descends(process.pid, agents, parents)
         ]
+        return tenants, vanished
 
 
 def look(path: Path) -> tuple[Process, int, bool] | None:

@@ -147,23 +147,33 @@ class Container:
             os.close(watched)
 
     def processes(self) -> list[int]:
-        candidates = self._group.processes()
-        if candidates is None:
-            everybody = os.listdir("/proc")  # noqa: PTH208  thousands of names, no need for paths
-            candidates = [int(entry) for entry in everybody if entry.isdecimal()]
-        return [pid for pid in candidates if pid != self._init and self._is_here(pid)]
+        return [pid for pid in self._candidates() if self._is_here(pid)]
 
-    def _is_here(self, pid: int) -> bool:
+    def _candidates(self) -> list[int]:
+        """Return who may be in the container, as they are listed."""
+        listed = self._group.processes()
+        if listed is None:
+            everybody = os.listdir("/proc")  # noqa: PTH208  thousands of names, no need for paths
+            listed = [int(entry) for entry in everybody if entry.isdecimal()]
+        return [pid for pid in listed if pid != self._init]
+
+    def _here_or_gone(self) -> list[int]:
+        return [pid for pid in self._candidates() if self._is_here(pid) is not False]
+
+    def _is_here(self, pid: int) -> bool | None:
+        """Tell whether a process is in the container; None if it has ended meanwhile."""
         try:
             return os.stat(f"/proc/{pid}/ns/pid").st_ino == self._namespace  # noqa: PTH116
-        except OSError:
+        except PermissionError:
             return False
+        except OSError:
+            return None
 
     async def freeze(self) -> None:
         self.frozen = True  # from now on nobody enters
         try:
             await self._none_enters.wait()
-            await freezing.freeze(self.processes, self._signal)
+            await freezing.freeze(self._here_or_gone, self._signal)
         except BaseException:
             self.frozen = False
             raise
