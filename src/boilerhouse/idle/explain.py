@@ -115,6 +115,9 @@ def _watched(now: datetime, idle: IdleSpec, changes: ChangesSeen | None) -> Sign
     if changes is None:
         return Signal("watchDirs", counts=False, detail=f"{where}: asked at the deadline")
     trouble = f" ({changes.trouble})" if changes.trouble else ""
+    recent = now - timedelta(seconds=idle.timeout_seconds)
+    if changes.newest is not None and changes.newest > recent:
+        trouble = ""  # the walk ended because it had found what it looked for
     if changes.newest is None:
         detail = f"{where}: {'nothing is there' if changes.complete else 'unknown'}{trouble}"
         return Signal("watchDirs", counts=False, detail=detail)

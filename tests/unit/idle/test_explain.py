@@ -79,3 +79,14 @@ def test_a_note_from_the_future_is_told_not_to_count() -> None:
     assert (told.state, told.deadline) == ("unknown", NOW + 60 * SECOND)
     assert [signal.counts for signal in told.signals] == [False, False]
     assert "ahead of the clock" in told.signals[1].detail
+
+
+def test_a_walk_that_found_something_new_is_no_trouble() -> None:
+    """It ended early because the question was answered; one that was cut short says so."""
+    found = ChangesSeen(NOW, NOW - SECOND, complete=False, trouble="more than 3 entries")
+    told = explain(NOW, WATCH, LONG_AGO, None, found)
+    assert (told.state, told.signals[-1].detail) == ("active", "newest change in /workspace")
+    cut = ChangesSeen(NOW, LONG_AGO, complete=False, trouble="more than 3 entries")
+    told = explain(NOW, WATCH, LONG_AGO, None, cut)
+    assert told.state == "unknown"
+    assert told.signals[-1].detail.endswith("(more than 3 entries)")
