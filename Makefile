@@ -14,7 +14,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export UV_NO_PROGRESS = 1
 
-.PHONY: help setup up test check gen lock bench soak cluster cluster-down image e2e looked-over binaries
+.PHONY: help setup up test check decided gen lock bench soak cluster cluster-down image e2e looked-over binaries
 
 help:
 	@sed -n '1,5s/^# //p' Makefile
@@ -46,12 +46,19 @@ looked-over: setup
 	@$(BIN)/lint-imports > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 	@$(BIN)/python -m boilerhouse.main gen --check
 
-check: looked-over
+# Every branch of decisions and builders, by the tests that are about them.
+DECIDED := tests/unit/claims tests/unit/helper/test_build.py tests/unit/helper/test_keeper.py \
+	tests/unit/instances tests/unit/networks tests/unit/pools tests/unit/workloads
+decided: setup
+	@$(BIN)/coverage run -m pytest --quiet $(DECIDED) > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }
+	@$(BIN)/coverage report > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }
+
+check: looked-over decided
 	@$(BIN)/pytest --quiet -m "not real and not node and not slow and not soak" $(ARGS)
 
 # What fails is tried once more by itself: real processes on a busy machine miss deadlines. Both
 # runs are printed, so a test that needs its second chance is seen.
-test: looked-over binaries
+test: looked-over decided binaries
 	@$(BIN)/pytest -m "not soak" $(ARGS) || $(BIN)/pytest -m "not soak" --last-failed --last-failed-no-failures none $(ARGS)
 
 # A real Kubernetes to test against: once, some ten minutes, into the user's cache directory.
