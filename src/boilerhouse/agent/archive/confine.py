@@ -14,7 +14,6 @@ import ctypes
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -55,10 +54,12 @@ def override() -> None:
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(ctypes.c_int(_CLONE_NEWUSER)):
         return
-    own = Path("/proc/self")
-    (own / "setgroups").write_text("deny")
-    (own / "gid_map").write_text(f"{gid} {gid} 1")
-    (own / "uid_map").write_text(f"{uid} {uid} 1")
+    for name, text in (
+        ("setgroups", "deny"), ("gid_map", f"{gid} {gid} 1"), ("uid_map", f"{uid} {uid} 1"),
+    ):  # fmt: skip
+        file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, text.encode())
+        os.close(file)
 
 
 def die_with_parent(parent: int) -> None:
