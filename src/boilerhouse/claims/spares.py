@@ -49,7 +49,8 @@ class Spares:
         self._clock = clock
         self._healthy = healthy
         self._chosen = chosen
-        self._waiting: dict[_Kind, dict[str, Pod]] = {}  # by name, the longest ready first
+        # By name, the longest ready first, behind them what was reserved.
+        self._waiting: dict[_Kind, dict[str, Pod]] = {}
         self._kinds: dict[str, _Kind] = {}  # where a waiting Pod is
         self._reserved: dict[Hashable, _Reserved] = {}  # by who reserved it
         self._holders: dict[str, Hashable] = {}  # by name of the Pod
@@ -63,8 +64,11 @@ class Spares:
             if held.kind == kind and held.until > self._clock.monotonic():
                 return held.spare
             self.give_back(holder)
-        for name, pod in self._waiting.get(kind, {}).items():
+        waiting = self._waiting.get(kind, {})
+        for name, pod in waiting.items():
             if self._free(name) and self._healthy(pod.spec.node_name):
+                # To the end: in a burst nobody has to look past all that is reserved already.
+                waiting[name] = waiting.pop(name)
                 spare = Intent(name, pod.metadata.uid)
                 until = self._clock.monotonic() + RESERVED_FOR
                 self._reserved[holder] = _Reserved(spare, kind, until)

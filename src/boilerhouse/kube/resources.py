@@ -8,6 +8,7 @@ A domain kind plugs in by one line, beside the built-in ones below:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -84,9 +85,12 @@ class Resource(Generic[T_co]):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+_MISREAD = re.compile(r"[/%\\?#\x00-\x1f]")
+
+
 def segment(text: str) -> str:
     """Pass a name on as one part of a path, or refuse what would be read as more than one."""
-    if not text or text in (".", "..") or any(c in "/%\\?#" or ord(c) < 32 for c in text):
+    if not text or text in (".", "..") or _MISREAD.search(text):
         raise BadRequest(f"{text!r} cannot be the name of an object")
     return text
 

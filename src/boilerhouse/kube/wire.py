@@ -33,7 +33,10 @@ class Request:
 
     def param(self, name: str, default: str = "") -> str:
         """Return the first value of a query parameter."""
-        return next((value for key, value in self.query if key == name), default)
+        for key, value in self.query:
+            if key == name:
+                return value
+        return default
 
     def params(self, name: str) -> list[str]:
         """Return every value of a repeated query parameter, in order."""

@@ -85,6 +85,7 @@ class Controller(Generic[K, S, P]):
         self._gives_way = gives_way
         self._since: dict[K, float] = {}  # when a key was first held back
         self._held: dict[K, asyncio.Task[None]] = {}
+        self._metrics = metrics.Of(name)
 
     async def run(self, stopping: asyncio.Event, grace: timedelta = timedelta(seconds=30)) -> None:
         """Work until `stopping` is set; then let the passes under way finish, within `grace`."""
@@ -155,7 +156,7 @@ class Controller(Generic[K, S, P]):
             if self._hold_back(key):
                 self.queue.done(key)
                 continue
-            metrics.WAIT.labels(self.name).observe(waited)
+            self._metrics.wait.observe(waited)
             try:
                 async with self._holding(key):
                     await self._pass(key)
@@ -193,7 +194,7 @@ class Controller(Generic[K, S, P]):
         error: Exception | None = None
         began = self._clock.monotonic()
         self._gauge()
-        with metrics.ACTIVE.labels(self.name).track_inprogress():
+        with self._metrics.active.track_inprogress():
             try:
                 seen = await self._read(key)
                 if seen is not None:
@@ -203,8 +204,8 @@ class Controller(Generic[K, S, P]):
             except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
                 error = caught
                 result = self._settle_error(key, caught)
-        metrics.SECONDS.labels(self.name).observe(self._clock.monotonic() - began)
-        metrics.PASSES.labels(self.name, result).inc()
+        self._metrics.seconds.observe(self._clock.monotonic() - began)
+        self._metrics.passes(result).inc()
         if seen is not None or error is not None:
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
@@ -271,5 +272,5 @@ class Controller(Generic[K, S, P]):
                 self._locks[key] = (lock, users - 1)
 
     def _gauge(self) -> None:
-        metrics.QUEUED.labels(self.name).set(len(self.queue))
-        metrics.DELAYED.labels(self.name).set(self.queue.delayed)
+        self._metrics.queued.set(len(self.queue))
+        self._metrics.delayed.set(self.queue.delayed)

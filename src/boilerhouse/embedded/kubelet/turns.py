@@ -17,7 +17,7 @@ from boilerhouse.core import names
 from boilerhouse.kube.kinds import ObjectMeta
 from boilerhouse.loop.rightofway import RightOfWay
 
-BESIDE = 2  # Pods that nobody waits for, starting at one time
+BESIDE = 4  # Pods that nobody waits for, starting at one time
 LONGEST = 2.0  # seconds for which one that does not get ready keeps the next from starting
 
 
