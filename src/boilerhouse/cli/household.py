@@ -1,7 +1,7 @@
 """Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
 
 Client ─► Operator ─► House ─► http://…:3000
-             └─ HelperKeeper, PolicyKeeper (where the operator works)
+             └─ HelperKeeper, PolicyKeeper, PostMortems (where the operator works)
 
 `up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
 """
@@ -31,6 +31,7 @@ from boilerhouse.loop.manager import Manager
 from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
+from boilerhouse.postmortems.keep import PostMortems
 from boilerhouse.workloads.images import Images, ImageShelf
 
 
@@ -140,6 +141,17 @@ async def household(
             )
             watched = Manager(informers=[policies.informer], controllers=[policies.controller])
             running.begin("policies", watched.run(running.stopping))
+            dead = PostMortems(
+                means.client,
+                pods=operator.pod_informer,
+                claims=operator.claim_informer,
+                events=operator.events,
+                clock=operator.clock,
+                chance=rng(),
+                recorder=operator.recorder,
+            )
+            kept = Manager(informers=[dead.informer], controllers=[dead.deaths, dead.sweeper])
+            running.begin("postmortems", kept.run(running.stopping))
         if house is not None and bound is not None:
             from boilerhouse.api.serving import serving
 

@@ -19,6 +19,7 @@ from boilerhouse.core import names
 from boilerhouse.kube.kinds import ConfigMap, Secret
 from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from boilerhouse.kube.status import AlreadyExists, BadRequest, NotFound
+from boilerhouse.postmortems.model import COMPONENT
 
 KINDS: dict[str, Resource[Any]] = {"secrets": SECRETS, "configmaps": CONFIG_MAPS}
 
@@ -57,7 +58,7 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
     async def list_all(house: TheHouse) -> list[SettingView]:
         """Return names and keys, not the values."""
         found = await house.client.list(resource)
-        return [_view(item) for item in found.items if names.AGENT not in item.metadata.labels]
+        return [_view(item) for item in found.items if not _is_ours(item)]
 
     @get(one, opt=opt, name=f"get-{plural}", operation_id=f"get_{plural}")
     async def get_one(name: FromPath[str], house: TheHouse) -> SettingView:
@@ -98,9 +99,14 @@ async def _get(house: House, resource: Resource[Any], name: str) -> Secret | Con
         found: Secret | ConfigMap = await house.client.get(resource, name)
     except (NotFound, BadRequest):
         raise not_found(resource.kind, name) from None
-    if names.AGENT in found.metadata.labels:
-        raise conflict("Reserved", f"{resource.kind} {name!r} belongs to an instance's agent")
+    if _is_ours(found):
+        raise conflict("Reserved", f"{resource.kind} {name!r} belongs to Boilerhouse itself")
     return found
+
+
+def _is_ours(item: Secret | ConfigMap) -> bool:
+    """Whether it is an agent's token, the helper's, or a post-mortem: nobody's setting."""
+    return not {names.AGENT, COMPONENT}.isdisjoint(item.metadata.labels)
 
 
 def _view(item: Secret | ConfigMap) -> SettingView:

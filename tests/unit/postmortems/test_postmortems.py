@@ -1,0 +1,145 @@
+"""What counts as a death, what is kept of it and for how long."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.core import names
+from boilerhouse.core.clock import rfc3339
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.postmortems.build import ending, secret
+from boilerhouse.postmortems.deaths import Death, death_of, may_have_died
+from boilerhouse.postmortems.decide import Delete, Seen, Wait, decide
+from boilerhouse.postmortems.model import KEPT, KEPT_FOR, LOG_BYTES, Report
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+CRASH = {"exitCode": 1, "reason": "Error", "finishedAt": rfc3339(LATER)}
+
+
+def pod(meta: dict[str, Any] | None = None, **status: Any) -> Pod:
+    base = {"name": "inst-1", "uid": "pod-1", "annotations": {names.CLAIM: "c/claim-1"}}
+    return msgspec.convert({"metadata": base | (meta or {}), "status": status}, Pod)
+
+
+def crashed(**last: Any) -> Pod:
+    one = {
+        "name": "tenant",
+        "restartCount": 2,
+        "state": {"running": {}},
+        "lastState": {"terminated": CRASH | last},
+    }
+    return pod(phase="Running", containerStatuses=[one])
+
+
+def claim(phase: str = "Active", **meta: Any) -> Claim:
+    body = {
+        "metadata": {"name": "c", "uid": "claim-1", **meta},
+        "spec": {"tenantId": "alice", "workloadRef": "web"},
+        "status": {"phase": phase, "claimedAt": rfc3339(NOW)},
+    }
+    return CLAIMS.decode(msgspec.json.encode(body))
+
+
+def test_a_program_that_ended_has_died() -> None:
+    """Its log is that of the life before, once it runs again; it is one death either way."""
+    again = death_of(crashed(), claim())
+    assert again == Death(f"pod-1/{rfc3339(LATER)}", LATER, "Error", "", 1, previous=True)
+    just = {"name": "tenant", "state": {"terminated": CRASH}}
+    first = death_of(pod(phase="Running", containerStatuses=[just]), claim())
+    assert first is not None and first == replace(again, previous=False)
+
+
+def test_what_nobody_saw_end_has_not_died() -> None:
+    """A machine that went down, or we ourselves, cut everything off alike."""
+    assert death_of(crashed(reason="Unknown"), claim()) is None
+    assert death_of(crashed(finishedAt=None), claim()) is None
+
+
+def test_what_ended_before_the_claim_is_not_the_tenants() -> None:
+    """A warm instance may have had a life before, and a restore begins another."""
+    assert death_of(crashed(finishedAt=rfc3339(NOW)), claim()) is None
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Releasing", "Released", "Error"])
+def test_only_an_active_claim_has_something_to_lose(phase: str) -> None:
+    """What ends on its way in or out was meant to."""
+    assert death_of(crashed(), claim(phase)) is None
+    assert death_of(crashed(), None) is None
+
+
+def test_a_pod_that_ended_has_died() -> None:
+    """Evicted, or done for any other reason."""
+    evicted = pod(phase="Failed", reason="Evicted", message="disk")
+    assert death_of(evicted, claim()) == Death("pod-1/ended", None, "Evicted", "disk", None)
+    done = pod(phase="Succeeded", containerStatuses=crashed_statuses())
+    assert death_of(done, claim()) == Death("pod-1/ended", LATER, "Succeeded", "", 1)
+
+
+def crashed_statuses() -> list[dict[str, Any]]:
+    return [{"name": "tenant", "state": {"terminated": CRASH}}]
+
+
+def test_a_pod_that_somebody_takes_away_has_died() -> None:
+    """With grace, and while its claim wants to keep it."""
+    going = {"deletionTimestamp": rfc3339(NOW), "deletionGracePeriodSeconds": 30}
+    found = death_of(pod(going, phase="Running"), claim())
+    assert found is not None and (found.number, found.reason) == ("pod-1/deleted", "Deleted")
+    destroyed = going | {"deletionGracePeriodSeconds": 0}
+    assert death_of(pod(destroyed, phase="Running"), claim()) is None
+    released = claim(annotations={names.RELEASE: "now"})
+    assert death_of(pod(going, phase="Running"), released) is None
+    deleted = claim(deletionTimestamp=rfc3339(NOW))
+    assert death_of(pod(going, phase="Running"), deleted) is None
+
+
+def test_the_living_are_passed_over() -> None:
+    """The cheap question: no claim, or nothing that ever ended."""
+    fine = {"name": "tenant", "restartCount": 0, "state": {"running": {}}}
+    assert not may_have_died(pod(phase="Running", containerStatuses=[fine]))
+    assert not may_have_died(pod({"annotations": {}}, phase="Failed"))
+    assert may_have_died(crashed())
+    assert may_have_died(pod(phase="Failed"))
+    assert death_of(pod(phase="Running"), claim()) is None
+    assert death_of(pod(phase="Running", containerStatuses=[fine]), claim()) is None
+
+
+def test_the_end_of_a_log_is_kept_in_whole_lines() -> None:
+    """What is short is kept whole; one endless line is cut anywhere."""
+    assert ending(b"a\nb\n") == (b"a\nb\n", False)
+    kept, cut = ending(b"x" * 100 + b"\n" + b"line\n" * (LOG_BYTES // 5))
+    assert cut and len(kept) <= LOG_BYTES and kept.startswith(b"line\n")
+    assert ending(b"y" * (LOG_BYTES + 1)) == (b"y" * LOG_BYTES, True)
+
+
+def test_the_secret_is_small_and_says_whose_it_is() -> None:
+    """At most 64 KiB with everything; found by tenant and workload."""
+    report = Report(
+        instance="inst-1",
+        tenant_id="alice",
+        workload_ref="web",
+        claim="c",
+        died_at=rfc3339(NOW),
+        reason="Error",
+        message="m" * 2048,
+    )
+    built = secret(report, b"z" * LOG_BYTES, "pod-1/1")
+    assert built["metadata"]["name"] == "postmortem-inst-1"
+    assert built["metadata"]["annotations"][names.TENANT_ID] == "alice"
+    size = sum(len(base64.b64decode(value)) for value in built["data"].values())
+    assert size <= 64 << 10
+
+
+def test_five_are_kept_for_seven_days() -> None:
+    """The sixth youngest goes at once, any other when its time has come."""
+    seen = Seen(NOW, "postmortem-inst-1", "u", "1", NOW - timedelta(days=1), KEPT - 1)
+    assert decide(seen) == Wait(KEPT_FOR - timedelta(days=1))
+    assert decide(replace(seen, younger=KEPT)) == Delete("u", "1")
+    assert decide(replace(seen, died_at=NOW - KEPT_FOR)) == Delete("u", "1")
