@@ -87,8 +87,7 @@ def _state(
             return "due", why, None if noted is None else noted + timeout
         case Restamp(why):
             return "unknown", why, now + timeout
-        case Idle(since, why):
-            return "idle", why, since + timeout
+    return "idle", found.why, found.since + timeout
 
 
 def _then(idle: IdleSpec, found: Verdict, deadline: datetime | None) -> str:
