@@ -28,6 +28,13 @@ LOOP = 'while :; do printf x >> "$OUT"; done'
 FORKS = 'while :; do (printf x >> "$OUT"; exec true); done'
 # Every generation lives just long enough to make the next: nobody that was listed is there later.
 CHAIN = 'exec >> "$OUT"; f() { printf x; f & exit; }; f'
+VFORKS = """
+import os, subprocess
+with open(os.environ["OUT"], "ab", buffering=0) as out:
+    while True:
+        subprocess.run(["true"], close_fds=False)
+        out.write(b"x")
+"""
 THREADS = """
 import ctypes, os, threading
 def write():
@@ -41,6 +48,12 @@ ctypes.CDLL(None).pthread_exit(None)  # the first thread is a zombie from now on
 
 async def forks(pod: PodProcesses) -> None:
     with tenant("/bin/sh", "-c", FORKS) as out:
+        await stands_still_and_goes_on(pod, out)
+
+
+async def vforks(pod: PodProcesses) -> None:
+    """Whoever hangs in the kernel until its child has a program is no obstacle."""
+    with tenant(sys.executable, "-c", VFORKS) as out:
         await stands_still_and_goes_on(pod, out)
 
 
@@ -153,7 +166,7 @@ def tenant(*argv: str) -> Iterator[Path]:
 
 STORIES: dict[str, Story] = {
     story.__name__: story
-    for story in (forks, zombie_leader, newcomers, kills_the_halted, outrun, bounded)
+    for story in (forks, vforks, zombie_leader, newcomers, kills_the_halted, outrun, bounded)
 }
 
 
