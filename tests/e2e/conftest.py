@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.transport import Http
 from tests.e2e.scene import Scene, opened
+from tests.e2e.stage import Stage, embedded, on_node
 from tests.waiting import until_found
 from tests.worlds import absent
 
@@ -55,3 +57,24 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     scene = await opened(tmp_path / "data")
     yield scene
     await scene.world.close()
+
+
+EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
+NODE = pytest.param("node", marks=pytest.mark.node)
+
+
+@pytest.fixture(params=[EMBEDDED, NODE])
+async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A cluster with a helper that is kept."""
+    async with AsyncExitStack() as stack:
+        if request.param == "embedded":
+            problems = await sandbox_unavailable(tmp_path / "check", SystemClock())
+            if problems:
+                absent(f"containers cannot run here: {problems[0]}")
+            stage = await stack.enter_async_context(embedded(tmp_path / "data"))
+        else:
+            made = request.getfixturevalue("product_image")
+            kubeconfig = request.getfixturevalue("node_kubeconfig")
+            stage = await stack.enter_async_context(on_node(kubeconfig, made, tmp_path / "volume"))
+        await stack.enter_async_context(stage.keeping())
+        yield stage

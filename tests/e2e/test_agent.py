@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 
 from boilerhouse.agent.message import Body
 from boilerhouse.core import claimtoken
-from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.errors import Terminal
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.identities import HelperIdentities
@@ -26,34 +21,13 @@ from boilerhouse.helper.routes import Direct
 from boilerhouse.instances.identity import Identity
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS
-from tests.e2e.stage import AGENT_TOKEN, Stage, embedded, on_node
-from tests.worlds import absent
+from tests.e2e.conftest import EMBEDDED, NODE
+from tests.e2e.stage import AGENT_TOKEN, Stage
 
 KEY = bytes(32)
 ANNA = Identity("anna", "shop", "claim-anna-shop", "uid-1", ())
 SLEEP = "exec sleep 1000"
 RSS_LIMIT = 30 << 10  # KiB
-
-
-EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
-NODE = pytest.param("node", marks=pytest.mark.node)
-
-
-@pytest.fixture(params=[EMBEDDED, NODE])
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A cluster with a helper that is kept."""
-    async with AsyncExitStack() as stack:
-        if request.param == "embedded":
-            problems = await sandbox_unavailable(tmp_path / "check", SystemClock())
-            if problems:
-                absent(f"containers cannot run here: {problems[0]}")
-            stage = await stack.enter_async_context(embedded(tmp_path / "data"))
-        else:
-            made = request.getfixturevalue("product_image")
-            kubeconfig = request.getfixturevalue("node_kubeconfig")
-            stage = await stack.enter_async_context(on_node(kubeconfig, made, tmp_path / "volume"))
-        await stack.enter_async_context(stage.keeping())
-        yield stage
 
 
 async def test_identity_arrives_late(stage: Stage) -> None:
