@@ -86,6 +86,15 @@ def up(
             show_default=False,
         ),
     ] = _UP.kube_port,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Do not start where limits of memory and CPU cannot be enforced."
+        ),
+    ] = _UP.strict,
+    unsandboxed: Annotated[
+        bool, typer.Option("--unsandboxed", help="Not possible; says why.", hidden=True)
+    ] = False,
 ) -> None:
     """Run Boilerhouse on this machine until Ctrl-C.
 
@@ -93,9 +102,17 @@ def up(
     any kubectl works with it. Started again on the same data directory, it carries on where it
     was.
     """
+    if unsandboxed:
+        typer.echo(
+            "boilerhouse: instances cannot run unsandboxed: each has its identity at"
+            " /run/boilerhouse and directories of its own at paths like /workspace, which without"
+            " namespaces all of them would share; docs/adr/0011 says more",
+            err=True,
+        )
+        raise typer.Exit(1)
     with imports():
         from boilerhouse.cli.up import run
-    raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port)))
+    raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict)))
 
 
 remote.add_to(app)

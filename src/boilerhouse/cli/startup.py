@@ -30,6 +30,7 @@ class UpLine(NamedTuple):
     port: int = 3000
     kube_host: str = "127.0.0.1"
     kube_port: int | None = None
+    strict: bool = False
 
 
 def read_up(words: Sequence[str]) -> UpLine | None:

@@ -91,6 +91,9 @@ async def _serve(directory: Path, line: UpLine) -> None:
         )
         stack.push_async_callback(world.close)
         assert world.kubelet is not None, "it was asked for"
+        unenforced = world.kubelet.sandboxes.limits_unenforced
+        if line.strict and unenforced is not None:
+            raise SandboxError(f"--strict: limits cannot be enforced here: {unenforced}")
         images = LocalImages(world.kubelet.images)
         means = Means(
             client=Client(world.transport, NAMESPACE),

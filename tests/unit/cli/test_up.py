@@ -191,3 +191,26 @@ def test_on_a_terminal_log_lines_are_for_people(
     assert "up.serving" in text
     assert '"event"' not in text
     assert ("\x1b[" in text) is not plain
+
+
+def test_unsandboxed_is_refused_and_says_why(tmp_path: Path) -> None:
+    """It cannot be true, so it is not pretended; nothing is made."""
+    refused = start(tmp_path / "data", "--unsandboxed")
+    out, errors = refused.communicate(timeout=60)
+    assert (refused.returncode, out) == (1, "")
+    assert "/run/boilerhouse" in errors and errors.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_strict_starts_only_where_limits_hold(tmp_path: Path) -> None:
+    """Either it runs, or one sentence says which limits cannot be enforced."""
+    process = start(tmp_path, "--strict", "--kube-port", "0")
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    if first:
+        assert "is up" in first
+        process.kill()
+        process.communicate()
+        return
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "--strict: limits cannot be enforced" in errors

@@ -23,6 +23,14 @@ Network = Literal["none", "unrestricted"]
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+# What to look at where no sandbox can be made.
+NEEDS = (
+    "instances need user namespaces: user.max_user_namespaces must not be 0, and where they exist"
+    " kernel.unprivileged_userns_clone must be 1 and"
+    " kernel.apparmor_restrict_unprivileged_userns 0; a container must be let make namespaces"
+)
+
+
 class SandboxError(Exception):
     """A sandbox or a container that cannot be; the message says why, for people."""
 

@@ -24,7 +24,7 @@ from typing import Any
 import boilerhouse
 from boilerhouse.embedded.kubelet import forkserver
 from boilerhouse.embedded.kubelet.bwrap import Bubblewrap
-from boilerhouse.embedded.kubelet.container import SandboxError
+from boilerhouse.embedded.kubelet.container import NEEDS, SandboxError
 
 _PROGRAM = "import sys; sys.path.append({path!r}); from {module} import main; main(sys.argv[1:])"
 _START_SECONDS = 15.0
@@ -114,7 +114,8 @@ class Nursery:
                 if received is None:
                     raise SandboxError("the fork server ended while it started")
                 if "error" in received[0]:
-                    raise SandboxError(f"the fork server cannot start: {received[0]['error']}")
+                    why = received[0]["error"]
+                    raise SandboxError(f"the fork server cannot start: {why} ({NEEDS})")
                 return
             await _readable(self._loop, self._channel)
 

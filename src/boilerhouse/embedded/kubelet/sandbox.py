@@ -22,6 +22,7 @@ from boilerhouse.embedded.kubelet.cgroup import Group, Groups
 from boilerhouse.embedded.kubelet.container import (
     DEFAULT_PATH,
     ContainerSpec,
+    NEEDS,
     HostRoot,
     ImageRoot,
     LogSink,
@@ -305,6 +306,8 @@ async def try_out(sandboxes: Bubblewrapped) -> None:
     try:
         spec = ContainerSpec("check", "check", 0, HostRoot(), ("/bin/sh", "-c", "exit 42"))
         exited = await (await pod.start(spec, _Nowhere())).wait()
+    except SandboxError as error:
+        raise SandboxError(f"no sandbox can be made on this machine: {error} ({NEEDS})") from error
     finally:
         await pod.close()
         sandboxes.forget("check")
