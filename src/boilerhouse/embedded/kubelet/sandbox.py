@@ -21,8 +21,8 @@ from boilerhouse.embedded.kubelet import bwrap, hostetc
 from boilerhouse.embedded.kubelet.cgroup import Group, Groups
 from boilerhouse.embedded.kubelet.container import (
     DEFAULT_PATH,
-    ContainerSpec,
     NEEDS,
+    ContainerSpec,
     HostRoot,
     ImageRoot,
     LogSink,
