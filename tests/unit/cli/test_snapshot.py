@@ -6,16 +6,23 @@ import asyncio
 import json
 import os
 import pty
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from boilerhouse.cli.snapshot import size_of
 from tests.unit.api.conftest import KEY, archive, opened_helper, opened_rest
 from tests.unit.cli.test_remote import Shell, program
 
 CONTENT = archive(notes="hello")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with capture_logs():
+        yield
 
 
 @pytest.fixture
