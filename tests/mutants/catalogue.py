@@ -9,6 +9,10 @@ from dataclasses import dataclass
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
+_RESTORING = "tests/unit/agent/test_restoring.py::"
+_HALTING = "tests/unit/agent/test_processes.py::test_in_a_process_namespace"
+_RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
+_IDLE = "tests/unit/idle/test_verdict.py::"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +139,101 @@ MUTANTS = {
         "_Fill() if any(gone.failed for gone in unfit) else _fill(seen, pool, kept)",
         "_fill(seen, pool, kept)",
         "tests/unit/pools/test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
+    ),
+    "what cannot be read is idle": Mutant(
+        "boilerhouse.idle.verdict",
+        "        if not changes.complete:\n",
+        "        if not changes.complete and not changes.trouble:\n",
+        _IDLE + "test_unreadable_directories_are_not_idleness",
+    ),
+    "files from the future keep it busy": Mutant(
+        "boilerhouse.idle.verdict",
+        "if moment is not None and moment <= now + SKEW]",
+        "if moment is not None]",
+        _IDLE + "test_changes_dated_ahead_do_not_keep_it_busy",
+    ),
+    "an answer from before the deadline will do": Mutant(
+        "boilerhouse.idle.verdict",
+        "if changes is None or changes.asked_at < deadline:",
+        "if changes is None:",
+        _IDLE + "test_after_a_moved_deadline_it_is_asked_again",
+    ),
+    "an old answer will do": Mutant(
+        "boilerhouse.idle.verdict",
+        "        if now - changes.asked_at > FRESH:\n",
+        "        if False:\n",
+        _IDLE + "test_an_old_answer_proves_nothing",
+    ),
+    "answered before activity is noted": Mutant(
+        "boilerhouse.api.activity",
+        "        await pending.tried.wait()\n",
+        "",
+        "tests/unit/api/test_activity.py::test_near_the_deadline_the_note_is_written_first",
+    ),
+    "stored files exchanged under a running instance": Mutant(
+        "boilerhouse.api.stored",
+        "        if phase_of(claim) in _AT_WORK:\n",
+        "        if False:\n",
+        "tests/unit/api/test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
+    ),
+    "a second restore": Mutant(
+        "boilerhouse.agent.restoring",
+        "            if found is None:\n",
+        "            if True:\n",
+        _RESTORING + "test_nothing_is_ever_restored_twice",
+    ),
+    "restored without verifying": Mutant(
+        "boilerhouse.agent.restoring",
+        "        if packed.sha256 != digest:\n",
+        "        if not packed.sha256:\n",
+        _RESTORING + "test_wrong_bytes_are_no_data",
+    ),
+    "a restore failed and the tenant runs": Mutant(
+        "boilerhouse.agent.hold",
+        "is not Why.NOTHING:\n                await self._processes.freeze()",
+        "is not Why.NOTHING:\n                await self.let_go()",
+        _RESTORING + "test_wrong_bytes_are_no_data",
+    ),
+    "SIGTERM after a restore": Mutant(
+        "boilerhouse.agent.processes",
+        "_send(pid, signal.SIGKILL)",
+        "_send(pid, signal.SIGTERM)",
+        _HALTING + "[kills_the_halted]",
+    ),
+    "half a restore is saved": Mutant(
+        "boilerhouse.agent.hold",
+        "        if self.unrestored or self.restoring:\n",
+        "        if self.restoring:\n",
+        "tests/unit/agent/test_saving.py::test_what_was_not_restored_is_not_saved",
+    ),
+    "an unstable save is committed": Mutant(
+        "boilerhouse.agent.saving",
+        "            if not report.stable:\n",
+        "            if not report.sha256:\n",
+        "tests/unit/agent/test_saving.py::test_what_changes_meanwhile_is_told",
+    ),
+    "a baseline outlives a thaw": Mutant(
+        "boilerhouse.agent.hold",
+        "        await self._record.thawing()\n",
+        "",
+        "tests/unit/agent/test_saving.py::test_a_tenant_that_ran_on_has_no_baseline",
+    ),
+    "a child between vfork and its program stays stopped": Mutant(
+        "boilerhouse.agent.freezing",
+        "    if not hanging:\n",
+        "    if hanging or not hanging:\n",
+        _HALTING + "[vforks]",
+    ),
+    "the record is not synced": Mutant(
+        "boilerhouse.agent.record",
+        "        os.write(opened, content)\n        os.fsync(opened)\n",
+        "        os.write(opened, content)\n",
+        _RECORD,
+    ),
+    "the record's name is not synced": Mutant(
+        "boilerhouse.agent.record",
+        "        os.fsync(directory)\n",
+        "        os.fstat(directory)\n",
+        _RECORD,
     ),
 }

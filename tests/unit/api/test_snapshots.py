@@ -32,6 +32,16 @@ async def test_what_is_in_use_is_not_exchanged(rest: Rest, method: str) -> None:
     assert removed.status_code == 409
 
 
+async def test_a_claim_without_an_instance_yet_uses_its_files(rest: Rest) -> None:
+    """Pending is in use: the instance that is coming may restore at any moment."""
+    rest.world.kubelet.behaviour = lambda *_: None
+    await rest.world.ready_workload()
+    await rest.claim("alice", params={"wait": 0})
+    answer = await rest.http.delete(f"/api/v1{OF_ALICE}")
+    assert answer.status_code == 409
+    assert "its claim is Pending" in answer.json()["error"]
+
+
 @pytest.mark.parametrize("version", ["-1", "one", "1e3", "9999999999", "٣"])
 async def test_a_version_is_a_number(rest: Rest, version: str) -> None:
     """Anything else is 400, whatever is done with it."""
