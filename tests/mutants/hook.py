@@ -1,10 +1,13 @@
 """Runs one test against a source that was made slightly wrong.
 
 python -m tests.mutants.hook MUTANT ─► import hook changes one module's text ─► pytest runs one test
+
+Programs that such a test starts call `install` before they import what may be wrong.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -14,6 +17,8 @@ from typing import Any
 import pytest
 
 from tests.mutants.catalogue import MUTANTS, Mutant
+
+_VARIABLE = "BOILERHOUSE_TEST_MUTANT"
 
 
 class _Loader(SourceFileLoader):
@@ -42,9 +47,17 @@ class Hook(MetaPathFinder):
         return spec
 
 
+def install() -> None:
+    """Make this process as wrong as the one that started it, if that is."""
+    name = os.environ.get(_VARIABLE)
+    if name:
+        sys.meta_path.insert(0, Hook(MUTANTS[name]))
+
+
 if __name__ == "__main__":
     chosen = MUTANTS[sys.argv[1]]
-    sys.meta_path.insert(0, Hook(chosen))
+    os.environ[_VARIABLE] = sys.argv[1]
+    install()
     raise SystemExit(
         pytest.main(["-q", "-x", "--no-header", "-p", "no:cacheprovider", chosen.caught_by])
     )

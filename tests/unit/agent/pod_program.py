@@ -17,9 +17,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from boilerhouse.agent import freezing
-from boilerhouse.agent.freezing import Restless
-from boilerhouse.agent.processes import PodProcesses
+from tests.mutants import hook
+
+hook.install()
+
+from boilerhouse.agent import freezing  # noqa: E402  by then it may be wrong
+from boilerhouse.agent.freezing import Restless  # noqa: E402
+from boilerhouse.agent.processes import PodProcesses  # noqa: E402
 
 Story = Callable[[PodProcesses], Coroutine[None, None, None]]
 
