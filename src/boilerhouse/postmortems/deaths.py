@@ -71,7 +71,7 @@ def death_of(pod: Pod, claim: Claim | None) -> Death | None:
         last.reason or "Ended",
         last.message,
         code,
-        previous=tenant.state.terminated is None,
+        previous=tenant.state.running is not None,
     )
 
 

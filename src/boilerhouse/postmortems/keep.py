@@ -163,12 +163,25 @@ class PostMortems:
                 dead.pod.metadata.name,
                 container=TENANT_CONTAINER,
                 tail=_LINES,
-                previous=dead.death.previous,
+                previous=self._runs_again(dead),
                 limit=_LOG_LIMIT,
             )
         except ApiError as error:
             return b"", error.message or "the node does not answer"
         return text, ""
+
+    def _runs_again(self, dead: Dead) -> bool:
+        """Whether the program has begun another life by now: then its log is the one before."""
+        meta = dead.pod.metadata
+        now = self._pods.get(meta.namespace, meta.name)
+        if now is None or now.metadata.uid != meta.uid:
+            return dead.death.previous
+        return any(
+            one.name == TENANT_CONTAINER
+            and one.state.running is not None
+            and one.last_state.terminated is not None
+            for one in now.status.container_statuses
+        )
 
     def _report(self, dead: Dead, missing: str, cut: bool) -> Report:
         pod, death = dead.pod, dead.death
@@ -187,7 +200,7 @@ class PostMortems:
             reason=death.reason,
             message=death.message[:MESSAGE_CHARACTERS],
             exit_code=death.exit_code,
-            restarts=max(restarts - 1, 0) if death.previous else restarts,
+            restarts=restarts,
             node=pod.spec.node_name,
             log_missing=missing[:MESSAGE_CHARACTERS],
             log_truncated=cut,

@@ -40,7 +40,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     reason: str
     message: str = ""
     exit_code: int | None = None
-    restarts: int = 0  # of the tenant's program, before this death
+    restarts: int = 0  # of the tenant's program, as was told with its death
     node: str = ""
     log_missing: str = ""  # why there is no log
     log_truncated: bool = False

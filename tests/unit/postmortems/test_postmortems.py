@@ -55,6 +55,8 @@ def test_a_program_that_ended_has_died() -> None:
     just = {"name": "tenant", "state": {"terminated": CRASH}}
     first = death_of(pod(phase="Running", containerStatuses=[just]), claim())
     assert first is not None and first == replace(again, previous=False)
+    waits = {"name": "tenant", "state": {"waiting": {}}, "lastState": {"terminated": CRASH}}
+    assert death_of(pod(phase="Running", containerStatuses=[waits]), claim()) == first
 
 
 def test_what_nobody_saw_end_has_not_died() -> None:
