@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
+_STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
 _RESTORING = "tests/unit/agent/test_restoring.py::"
 _HALTING = "tests/unit/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
@@ -57,27 +58,27 @@ MUTANTS = {
         _DECIDE + "test_strays_go_before_anything_else",
     ),
     "choose again without deleting": Mutant(
-        "boilerhouse.claims.decide",
+        "boilerhouse.claims.obtaining",
         'return Do((DeletePod(pod, "a claim had chosen it, and it is not fit to be used"),))',
         "return _choice(seen, claim)",
         _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
     ),
     "any template will do": Mutant(
-        "boilerhouse.claims.decide",
+        "boilerhouse.claims.obtaining",
         "        and pod.template == workload.template\n",
         "",
         _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
     ),
     "any node will do": Mutant(
-        "boilerhouse.claims.decide",
+        "boilerhouse.claims.obtaining",
         "        and on_healthy_node\n",
         "",
         _DECIDE + "test_a_warm_pod_on_a_sick_node_is_not_used",
     ),
     "Active without looking for rivals": Mutant(
-        "boilerhouse.claims.decide",
-        "    if not seen.sole:\n        # Given up",
-        "    if _has_rival(seen):\n        # Given up",
+        "boilerhouse.claims.obtaining",
+        "    if not seen.sole or look_up:\n",
+        "    if look_up:\n",
         _DECIDE + "test_nothing_becomes_active_before_rivals_were_looked_for",
     ),
     "Running is enough": Mutant(
@@ -93,9 +94,9 @@ MUTANTS = {
         "tests/unit/instances/test_pods.py::test_a_pod_that_is_up_is_usable",
     ),
     "source written again": Mutant(
-        "boilerhouse.claims.decide",
-        "source=status.source or (Source.POOL",
-        "source=(Source.POOL",
+        "boilerhouse.claims.obtaining",
+        "source=status.source or restoring.source_of",
+        "source=restoring.source_of",
         _DECIDE + "test_source_and_time_are_written_once",
     ),
     "status without compare-and-swap": Mutant(
@@ -199,6 +200,18 @@ MUTANTS = {
         "_send(pid, signal.SIGKILL)",
         "_send(pid, signal.SIGTERM)",
         _HALTING + "[kills_the_halted]",
+    ),
+    "SIGTERM after a restore, on one machine": Mutant(
+        "boilerhouse.embedded.kubelet.neighbours",
+        "running.signal(signal.SIGKILL)",
+        "running.signal(signal.SIGTERM)",
+        _STANDSTILL + "test_after_a_restore_the_next_life_begins_at_once",
+    ),
+    "a tenant is started in the middle of a save": Mutant(
+        "boilerhouse.embedded.kubelet.standstill",
+        "        self._off.clear()\n",
+        "",
+        _STANDSTILL + "test_a_crashed_tenant_stays_down_while_it_is_halted",
     ),
     "half a restore is saved": Mutant(
         "boilerhouse.agent.hold",
