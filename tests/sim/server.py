@@ -63,7 +63,7 @@ class SimServer:
             raise Forbidden(self.refuse)
         made = deepcopy(body)
         made["metadata"] |= {
-            "namespace": "sim",
+            "namespace": "" if plural == "nodes" else "sim",
             "uid": f"{plural[0]}{next(self._uids)}",
             "generation": 1,
             "creationTimestamp": rfc3339(self.now),

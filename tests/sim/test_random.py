@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -29,6 +31,12 @@ WEIGHTS = {
     "acquire": 2,
     "apply": 2,
     "ready": 4,
+    "agent up": 4,
+    "restarted": 4,
+    "helper: save": 8,
+    "helper: restore": 8,
+    "writes": 3,
+    "seconds pass": 3,
     "stopped": 4,
     "delete": 1,
     "release": 1,
@@ -50,8 +58,43 @@ def weighted(chance: Random) -> Choose:
     return choose
 
 
-async def history(seed: int, steps: int = 220, **changes: object) -> World:
-    """Live one history; a failure tells its seed and its last steps."""
+def kept(chance: Random) -> dict[str, Any]:
+    """Return what is added to a history in which tenants have files."""
+    idle = chance.choice([False, False, True])
+    return {
+        "files": True,
+        "past": chance.choice([False, True]),
+        "writes": chance.choice([2, 6]),
+        "idle": idle,
+        "touches": chance.choice([0, 3]) if idle else 0,
+        "forces": chance.choice([0, 0, 1]),
+        "tenants": chance.choice([("alice",), ("alice", "bob")]),
+        "wishes": chance.choice([3, 6]),
+        "farewells": chance.choice([1, 3]),
+        "full": chance.choice([False, False, True]),
+        "begin": chance.choice(["", "Active", "ReleaseFailed"]),
+        "patient": chance.choice([False, True, True]),
+        "other_names": 0 if idle else chance.choice([0, 1]),
+    }
+
+
+def files_fail(chance: Random, chaos: Chaos) -> Chaos:
+    """Add what may go wrong with files."""
+    return replace(
+        chaos,
+        clock_jumps=0,  # idleness is judged by clocks that agree
+        seconds=chance.choice([8, 30]),
+        helper_deaths=chance.choice([0, 1, 2]),
+        agent_deaths=chance.choice([0, 1]),
+        reboots=chance.choice([0, 0, 1]),
+        tenant_crashes=chance.choice([0, 1]),
+        full_volumes=chance.choice([0, 0, 1, 2]),
+        bad_bytes=chance.choice([0, 0, 1]),
+    )
+
+
+async def history(seed: int, steps: int = 260, **changes: object) -> World:
+    """Live one history, with files if the seed is odd; a failure tells seed and last steps."""
     chance = rng(seed)
     world = World(
         choose=weighted(chance),
@@ -73,10 +116,13 @@ async def history(seed: int, steps: int = 220, **changes: object) -> World:
             scalings=chance.choice([0, 1]),
         ),
     )
+    if seed % 2:
+        changes = {**kept(chance), **changes}
+        world.chaos = files_fail(chance, world.chaos)
     for name, value in changes.items():
         setattr(world, name, value)
     try:
-        await world.run(steps)
+        await world.run(steps * 2 if world.files else steps)
     except (Violated, AssertionError) as error:
         story = "\n".join(world.trace[-40:])
         raise Violated(f"seed {seed}: {error}\n{story}") from error
@@ -85,7 +131,7 @@ async def history(seed: int, steps: int = 220, **changes: object) -> World:
 
 @pytest.mark.parametrize("block", range(6))
 async def test_invariants_hold_in_every_history(block: int) -> None:
-    """Invariants 1-3 and 6-10 after each write, and the same good end whatever happened."""
+    """All invariants after each write, and the same good end whatever happened."""
     for seed in range(block * 10, block * 10 + 10):
         await history(seed)
 

@@ -30,6 +30,7 @@ from boilerhouse.operator.operator import Operator
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.sim.client import Call, Gates, SimClient, Verdict, decoded
+from tests.sim.files import Helper, SimSnapshots, Store, Tenancy
 from tests.sim.invariants import Violated, Witness, check_end
 from tests.sim.server import Body, SimServer
 
@@ -42,6 +43,8 @@ SPEC: Body = {
     "resources": {"vcpus": 1, "memoryMb": 64, "diskGb": 1},
     "network": {"expose": [{"guest": 8080}]},
 }
+FILES: Body = {"overlayDirs": ["/data"]}
+IDLE_AFTER = timedelta(seconds=40)
 
 
 class _Anybody:
@@ -57,20 +60,24 @@ class _Anybody:
 class Process:
     """One operator or API replica, with caches of its own."""
 
-    def __init__(self, name: str, server: SimServer, gates: Gates) -> None:
+    def __init__(self, name: str, server: SimServer, gates: Gates, helper: Helper) -> None:
         self.name = name
         self.server = server
         self.clock = FakeClock(server.now)
         client: Any = SimClient(server, gates, name)
         anybody = _Anybody()
+        files = SimSnapshots(helper, gates, name)
         self.operator = Operator(
             client,
             images=anybody,
             identities=anybody,
+            snapshots=files,
+            hooks=files,
             clock=self.clock,
             chance=rng(sum(name.encode())),
             reconcile=False,
         )
+        self.operator.jobs.patience = None  # by turns that are chosen, and not by the clock
         self.informers: dict[str, Informer[Any]] = {
             informer.resource.plural: informer
             for informer in (
@@ -126,6 +133,7 @@ class Process:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.operator.jobs.close()
 
 
 async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
@@ -148,6 +156,13 @@ class Chaos:
     template_changes: int = 0
     quotas: int = 0
     scalings: int = 0
+    seconds: int = 0  # that pass, so that what failed is tried again
+    helper_deaths: int = 0
+    agent_deaths: int = 0
+    reboots: int = 0
+    tenant_crashes: int = 0
+    full_volumes: int = 0
+    bad_bytes: int = 0
 
 
 @dataclass
@@ -159,6 +174,15 @@ class World:
     wishes: int = 1  # claims that users make
     other_names: int = 0  # of these, at most so many under a name of their own
     farewells: int = 0  # releases and deletions that users make
+    files: bool = False  # whether the workload has directories that are saved
+    past: bool = False  # whether the tenants have files from before
+    writes: int = 0  # marks that tenants make
+    idle: bool = False  # whether instances that are not used are released
+    touches: int = 0  # uses that keep them from it
+    forces: int = 0
+    begin: str = ""  # the phase in which the tenants' claims are to begin with; empty: none yet
+    full: bool = False  # whether the volume is, to begin with
+    patient: bool = False  # whether users leave only what they have got
     chaos: Chaos = field(default_factory=Chaos)
     most_tasks: int = 3
     trace: list[str] = field(default_factory=list)
@@ -168,12 +192,17 @@ class World:
         self.server = SimServer()
         self.witness = Witness(self.server)
         self.gates = Gates()
+        self.store = Store()
+        self.helper = Helper(self.store)
+        self.witness.attend(self.helper, IDLE_AFTER if self.idle else None)
         self.made = 0
         self._furnish()
         self.alive = [self._process(n) for n in range(self.processes)]
         try:
             await self._settle_all()  # a full pool to begin with
+            await self._begin()
             self.gates.open = False
+            self.store.full = self.full
             for _ in range(steps):
                 options = self._options()
                 if not options:
@@ -188,7 +217,7 @@ class World:
                 if self.witness.violation is not None:
                     raise self.witness.violation
             await self._settle_all()
-            check_end(self.server)
+            check_end(self.server, self.helper)
             if self.witness.violation is not None:
                 raise self.witness.violation
         finally:
@@ -199,7 +228,14 @@ class World:
 
     def _furnish(self) -> None:
         server = self.server
-        server.create("user", WORKLOADS.plural, {"metadata": {"name": "web"}, "spec": SPEC})
+        spec = dict(SPEC)
+        if self.files:
+            spec["filesystem"] = FILES
+        if self.idle:
+            spec["idle"] = {"timeoutSeconds": int(IDLE_AFTER.total_seconds())}
+        server.create("user", WORKLOADS.plural, {"metadata": {"name": "web"}, "spec": spec})
+        for tenant in self.tenants if self.past else ():
+            self.store.commit(tenant, (f"{tenant} long ago",), "", "before")
         if self.pool:
             spec = {"workloadRef": "web", "size": self.pool, "maxFillConcurrency": 2}
             server.create("user", POOLS.plural, {"metadata": {"name": "warm"}, "spec": spec})
@@ -212,7 +248,39 @@ class World:
 
     def _process(self, number: int) -> Process:
         self.made += 1
-        return Process(f"p{number}.{self.made}", self.server, self.gates)
+        return Process(f"p{number}.{self.made}", self.server, self.gates, self.helper)
+
+    async def _begin(self) -> None:
+        """Bring the tenants' claims to where the history begins, by the shortest way."""
+        if not self.begin:
+            return
+        for tenant in self.tenants:
+            self._apply(names.claim_name(tenant, "web"), tenant)
+        await self._until_all("Active")
+        for inside in self.helper.tenancies.values():
+            if self.witness.tenant_of(inside.uid) != "warm":
+                self._write(inside)
+        if self.begin == "ReleaseFailed":
+            self.store.full = True
+            for claim in self.server.all(CLAIMS.plural):
+                self._release(claim["metadata"]["name"])
+            await self._until_all("ReleaseFailed")
+
+    async def _until_all(self, phase: str) -> None:
+        for _ in range(60):
+            self._hear_all()
+            self._pods_have_their_way()
+            await self._rounds()
+            self._pass_time(timedelta(seconds=0.5))
+            claims = self.server.all(CLAIMS.plural)
+            if {claim["status"]["phase"] for claim in claims} == {phase}:
+                return self._hear_all()
+        raise AssertionError(f"they do not become {phase}")
+
+    def _hear_all(self) -> None:
+        for process in self.alive:
+            while news := process.news():
+                process.hear(news[0])
 
     # One thing that happens
 
@@ -230,7 +298,8 @@ class World:
             )
             if len(process.tasks) < self.most_tasks:
                 found += self._passes(process)
-        return [*found, *self._user(), *self._kubelet(), *self._misfortunes()]
+        found += ((f"helper: {name}", partial(self.helper.step, name)) for name in self.helper.jobs)
+        return [*found, *self._user(), *self._kubelet(), *self._tenants(), *self._misfortunes()]
 
     def _passes(self, process: Process) -> list[Option]:
         operator = process.operator
@@ -267,9 +336,41 @@ class World:
             )
         for claim in self.server.all(CLAIMS.plural) if self.farewells else ():
             name = claim["metadata"]["name"]
+            if self.patient and claim["status"]["phase"] not in ("Active", "ReleaseFailed"):
+                continue
             found.append((f"user: delete {name}", partial(self._delete, name)))
             found.append((f"user: release {name}", partial(self._release, name)))
+        for claim in self.server.all(CLAIMS.plural) if self.touches or self.forces else ():
+            name, phase = claim["metadata"]["name"], claim["status"]["phase"]
+            if self.touches and phase == "Active":
+                found.append((f"user: uses {name}", partial(self._touch, name)))
+            if self.forces and phase == "ReleaseFailed":
+                found.append((f"user: forces {name}", partial(self._force, name)))
         return found
+
+    def _touch(self, name: str) -> None:
+        self.touches -= 1
+        wish = {"metadata": {"annotations": {names.LAST_ACTIVITY: rfc3339(self.server.now)}}}
+        self.server.merge("user", CLAIMS.plural, name, wish)
+
+    def _force(self, name: str) -> None:
+        self.forces -= 1
+        wish = {"metadata": {"annotations": {names.RELEASE_FORCE: "now"}}}
+        self.server.merge("user", CLAIMS.plural, name, wish)
+
+    def _tenants(self) -> list[Option]:
+        if not self.writes:
+            return []
+        return [
+            (f"tenant in {uid}: writes", partial(self._write, inside))
+            for uid, inside in self.helper.tenancies.items()
+            if inside.writes
+        ]
+
+    def _write(self, inside: Tenancy) -> None:
+        self.writes -= 1
+        self.made += 1
+        inside.marks.append(f"{self.witness.tenant_of(inside.uid)} {self.made}")
 
     def _acquire(self, process: Process, tenant: str) -> None:
         self.wishes -= 1
@@ -296,18 +397,58 @@ class World:
         found: list[Option] = []
         for pod in self.server.all(PODS.plural):
             name = pod["metadata"]["name"]
+            phase, inside = pod.get("status", {}).get("phase"), self._inside(pod)
             if "deletionTimestamp" in pod["metadata"]:
                 found.append((f"kubelet: {name} stopped", partial(self._stopped, name)))
-            elif pod.get("status", {}).get("phase") is None:
+            elif _awaits(pod) and phase is None:
+                found.append((f"kubelet: {name} agent up", partial(self._agent_up, name)))
+            elif phase in (None, "Pending") and (inside.marker or not _awaits(pod)):
                 found.append((f"kubelet: {name} ready", partial(self._is_ready, name, True)))
+            elif inside.dead and phase == "Running":
+                found.append((f"kubelet: {name} restarted", partial(self._restarted, name)))
         return found
+
+    def _inside(self, pod: Body) -> Tenancy:
+        """Return what is in a Pod; its directories are made with it."""
+        uid = pod["metadata"]["uid"]
+        return self.helper.tenancies.setdefault(uid, Tenancy(uid))
+
+    def _agent_up(self, name: str) -> None:
+        pod = self.server.get(PODS.plural, name)
+        status = {"phase": "Pending", **self._containers(pod, ready=False)}
+        self.server.merge("kubelet", PODS.plural, name, {"status": status}, "status")
+
+    def _restarted(self, name: str) -> None:
+        """The tenant's container has ended, and another runs on what is there."""
+        self._inside(self.server.get(PODS.plural, name)).begin_anew()
+        self._is_ready(name, True)
+
+    def _containers(self, pod: Body, *, ready: bool) -> Body:
+        inside, uid = self._inside(pod), pod["metadata"]["uid"]
+        tenant = {
+            "name": "tenant",
+            "containerID": f"c-{uid}-{inside.life}",
+            "restartCount": inside.life,
+            "ready": ready,
+            "state": {"running": {}} if ready else {"waiting": {"reason": "PodInitializing"}},
+        }
+        agent = {"name": "agent", "restartCount": inside.agent_life, "state": {"running": {}}}
+        return {
+            "podIP": f"10.0.0.{uid[1:]}",
+            "containerStatuses": [tenant],
+            "initContainerStatuses": [agent],
+        }
 
     def _is_ready(self, name: str, ready: bool) -> None:
         pod = self.server.get(PODS.plural, name)
         now = rfc3339(self.server.now)
+        inside = self._inside(pod)
+        if not inside.started:
+            inside.started = True
+            inside.marks.append(f"{self.witness.tenant_of(inside.uid)} begun in {inside.uid}")
         status = {
             "phase": "Running",
-            "podIP": f"10.0.0.{pod['metadata']['uid'][1:]}",
+            **self._containers(pod, ready=True),
             "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": now}],
         }
         placed = {**pod, "spec": {**pod["spec"], "nodeName": "n1"}, "status": status}
@@ -315,7 +456,13 @@ class World:
         self.server.change("kubelet", PODS.plural, name, pod, placed)
 
     def _stopped(self, name: str) -> None:
+        self._wipe(name)
         self.server.delete("kubelet", PODS.plural, name, "", "", 0)
+
+    def _wipe(self, name: str) -> None:
+        """The Pod is gone, with what was in it."""
+        uid = self.server.get(PODS.plural, name)["metadata"]["uid"]
+        self.helper.tenancies.pop(uid, None)
 
     # Misfortunes
 
@@ -343,13 +490,61 @@ class World:
                     jump = partial(self._jump, process, hours)
                     found.append((f"{process.name}: clock {hours:+} h", jump))
             found.append(("a minute passes", self._minute))
+            if chaos.tenant_crashes and running:
+                found.append((f"kubelet: {name} crashes", partial(self._crashes, name)))
+            if chaos.agent_deaths and self.helper.jobs:
+                found.append((f"agent in {name}: dies", partial(self._agent_dies, name)))
         rest: list[tuple[int, str, Callable[[], None]]] = [
+            (chaos.seconds, "some seconds pass", self._seconds),
+            (chaos.helper_deaths * len(self.helper.jobs), "helper dies", self._helper_dies),
+            (chaos.reboots, "the machine starts again", self._reboot),
+            (chaos.full_volumes, "the volume is full, or not", self._fill_volume),
+            (chaos.bad_bytes * len(self.store.versions), "stored bytes go bad", self._spoil),
             (chaos.sick_nodes, "kubelet: node sick", self._sick),
             (chaos.template_changes, "user: changes the workload", self._change_template),
             (chaos.quotas, "user: quota", self._quota),
             (chaos.scalings * self.pool, "user: scales the pool", self._scale),
         ]
         return [*found, *((name, act) for left, name, act in rest if left)]
+
+    def _seconds(self) -> None:
+        self.chaos.seconds -= 1
+        self._pass_time(timedelta(seconds=8))
+
+    def _helper_dies(self) -> None:
+        self.chaos.helper_deaths -= 1
+        self.helper.die()
+
+    def _agent_dies(self, name: str) -> None:
+        self.chaos.agent_deaths -= 1
+        pod = self.server.get(PODS.plural, name)
+        inside = self._inside(pod)
+        self.helper.die(only=f"/{inside.uid} ")
+        inside.agent_life += 1
+        if pod.get("status", {}).get("phase") == "Running":
+            self._is_ready(name, True)
+
+    def _crashes(self, name: str) -> None:
+        self.chaos.tenant_crashes -= 1
+        self._restarted(name)
+
+    def _reboot(self) -> None:
+        """Everything in Pods ends and begins anew, unfrozen; what is on disk stays."""
+        self.chaos.reboots -= 1
+        self.helper.die()
+        for pod in self.server.all(PODS.plural):
+            if pod.get("status", {}).get("phase") == "Running":
+                self._inside(pod).agent_life += 1
+                self._restarted(pod["metadata"]["name"])
+
+    def _fill_volume(self) -> None:
+        self.chaos.full_volumes -= 1
+        self.store.full = not self.store.full
+
+    def _spoil(self) -> None:
+        self.chaos.bad_bytes -= 1
+        for versions in self.store.versions.values():
+            self.store.corrupt.add(versions[-1].digest)
 
     async def _crash(self, index: int) -> None:
         self.chaos.crashes -= 1
@@ -362,10 +557,13 @@ class World:
 
     def _destroy(self, name: str, grace: int | None) -> None:
         self.chaos.pod_deaths -= 1
+        if grace == 0:
+            self._wipe(name)
         self.server.delete("user", PODS.plural, name, "", "", grace)
 
     def _evict(self, name: str) -> None:
         self.chaos.pod_deaths -= 1
+        self._wipe(name)
         status = {"phase": "Failed", "reason": "Evicted", "conditions": None}
         self.server.merge("kubelet", PODS.plural, name, {"status": status}, "status")
 
@@ -413,16 +611,16 @@ class World:
         for call in list(self.gates.waiting):
             if not call.turn.done():
                 call.turn.set_result("go")
+        await self._until_blocked()
         self.server.refuse = ""
+        self.store.full = False
+        self.store.corrupt.clear()
         if ("nodes", "n1") in self.server.objects:
             self._node(ready=True)
         quiet = 0
         for _ in range(60):
             before = self.server.revision
-            for process in self.alive:
-                while news := process.news():
-                    process.hear(news[0])
-                # The last to be told is the first to act: who is told first has no advantage.
+            self._hear_all()
             await self._rounds()
             self._pods_have_their_way()
             self._pass_time(timedelta(minutes=4))
@@ -448,9 +646,15 @@ class World:
         for pod in self.server.all(PODS.plural):
             name = pod["metadata"]["name"]
             phase = pod.get("status", {}).get("phase")
+            inside = self._inside(pod)
             if "deletionTimestamp" in pod["metadata"]:
                 self._stopped(name)
-            elif phase in (None, "Running"):
+            elif _awaits(pod) and not inside.marker and phase != "Failed":
+                if phase is None:
+                    self._agent_up(name)
+            elif inside.dead:
+                self._restarted(name)
+            elif phase in (None, "Pending", "Running"):
                 ready = pod.get("status", {}).get("conditions") or [{"status": "False"}]
                 if ready[0]["status"] != "True":
                     self._is_ready(name, True)
@@ -465,5 +669,12 @@ class World:
 
     async def _until_blocked(self) -> None:
         """Let every task go on until it waits at a gate, or for somebody."""
+        if self.gates.open:
+            self.helper.finish()
         for _ in range(25):
             await asyncio.sleep(0)
+
+
+def _awaits(pod: Body) -> bool:
+    """Whether the tenant's process starts only after a restore."""
+    return any("env" in container for container in pod["spec"]["initContainers"])

@@ -1,6 +1,7 @@
 """A tenant's wish for an instance, from the call to the answer: what the REST API runs.
 
 acquire ─► Active already? ──────────────────────────────────────────► "existing"
+        ─► on its way out? ─► held until that is over; given back if it could not be saved
         ─► create the Claim with a warm Pod chosen ─► passes inline ─► Active | Error
                                                   └─► must wait ─► the informer tells, or time is up
 
@@ -24,6 +25,8 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.model import ClaimStatus, Source
 from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.read import claim_seen
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
@@ -146,16 +149,20 @@ class Acquirer:
                         self.touched(claim)
                         return Acquired(claim, False, Source.EXISTING, stages.seconds)
                     elif first and _status(claim).phase == ClaimPhase.ERROR:
-                        self.memory.setbacks.clear(key)  # the tenant wants it tried now
+                        self.memory.try_again(key)  # the tenant wants it tried now
+                    elif _is_to_be_had_back(claim):
+                        with stages.stage("bind"):
+                            claim = await self._have_back(claim)
+                        ran = claim.metadata.uid
                     if first:
                         patience.reschedule(deadline)
-                        ran = claim.metadata.uid if _usable(claim) else ""
+                        ran = claim.metadata.uid if _usable(claim) else ran
                     first = False
                     with stages.stage("bind"):
                         await self._settle(key)
                     with stages.stage("wait"):
                         claim = await self._settled(key)
-                    if claim is not None and not _is_leaving(claim):
+                    if claim is not None and not (_is_leaving(claim) or _is_to_be_had_back(claim)):
                         same = claim.metadata.uid == ran
                         source = Source.EXISTING if same else _status(claim).source
                         return Acquired(claim, created, source, stages.seconds)
@@ -202,6 +209,22 @@ class Acquirer:
         except NotFound:
             return
 
+    async def _have_back(self, claim: Claim) -> Claim:
+        """Say on a Claim whose release failed that its tenant wants the instance; see rounds.py.
+
+        Whatever happened to the Claim meanwhile is looked at by whoever called.
+        """
+        meta = claim.metadata
+        try:
+            written = await self.client.merge_patch(
+                CLAIMS, meta.name, build.wanted_back(claim_seen(claim), self.clock.now())
+            )
+        except (Conflict, NotFound):
+            await self._observe_live(Key(meta.namespace, meta.name))
+            return claim
+        self.claims.observe(written)
+        return written
+
     async def _settle(self, key: Key) -> None:
         """Take the Claim as far as it goes now, unless a pass of it is under way here anyway.
 
@@ -231,6 +254,8 @@ class Acquirer:
         if claim is None:
             return True
         phase = _status(claim).phase
+        if _is_to_be_had_back(claim):
+            return True
         if _is_leaving(claim):
             # Not ours to remove while a finalizer holds it.
             return phase == ClaimPhase.RELEASED and not claim.metadata.finalizers
@@ -264,6 +289,14 @@ def _is_leaving(claim: Claim) -> bool:
         or names.RELEASE in claim.metadata.annotations
         or _status(claim).phase in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
     )
+
+
+def _is_to_be_had_back(claim: Claim) -> bool:
+    """Whether its instance could not be saved, still lives, and nobody has asked for it yet."""
+    if _status(claim).phase != ClaimPhase.RELEASE_FAILED:
+        return False
+    seen = claim_seen(claim)
+    return not seen.deleting and (seen.release or seen.again <= release_of(seen.status).round)
 
 
 def _usable(claim: Claim) -> bool:

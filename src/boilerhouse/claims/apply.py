@@ -17,11 +17,14 @@ from typing import Any
 import structlog
 
 from boilerhouse.claims import build
+from boilerhouse.claims.files import Files
+from boilerhouse.claims.jobs import Jobs
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.memory import Memory
+from boilerhouse.claims.memory import Memory, looked_at
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.rivals import Rivals
 from boilerhouse.claims.seen import (
+    AskChanges,
     BindPod,
     ClaimSeen,
     CreatePod,
@@ -29,15 +32,24 @@ from boilerhouse.claims.seen import (
     DeletePod,
     DeliverIdentity,
     Do,
+    LookAtUsage,
     LookForRival,
+    LookUpPrevious,
+    LookUpSnapshot,
+    NoteActivity,
     Plan,
     RemoveFinalizer,
+    Restore,
+    RunHook,
+    Save,
     Seen,
     Step,
+    Thaw,
     Wait,
     WriteIntent,
     WriteStatus,
 )
+from boilerhouse.claims.snapshots import Refused
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.instances.build import cold_pod
 from boilerhouse.instances.identity import Identities, Identity
@@ -53,9 +65,9 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = timedelta(0)
 
-
-class Refused(Exception):
-    """The step is not allowed now: a quota, or another claim that was first."""
+# Told as Events although the phase stays what it is.
+_TOLD = frozenset({"DiskPressure", "SnapshotConflict", "RestorePrevious", "Saved"})
+_TROUBLE = frozenset({"DiskPressure", "SnapshotConflict", "RestorePrevious", "InstanceLost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,8 @@ class Applier:
     instances: Instances
     identities: Identities
     rivals: Rivals
+    files: Files | None
+    jobs: Jobs
     memory: Memory
     events: Events
     settings: Settings
@@ -88,6 +102,8 @@ class Applier:
                 )
                 if written is not None:
                     self._announce(written, claim.status.phase, reason)
+            case NoteActivity():
+                await self._patch(claim, build.activity_patch(claim, seen.now))
             case WriteIntent(intent):
                 written = await self._patch(claim, build.intent_patch(claim, intent))
                 if written is not None:
@@ -95,16 +111,24 @@ class Applier:
         return AT_ONCE
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
+        match step:
+            case Restore() | RunHook() | Save():
+                name = type(step).__name__
+                await self.jobs.run(key, name, self._tried(key, seen, step))
+            case _:
+                await self._tried(key, seen, step)
+
+    async def _tried(self, key: Key, seen: Seen, step: Step) -> None:
         name, setbacks = type(step).__name__, self.memory.setbacks
         try:
             await self._carry_out(key, seen, step)
         except Refused as error:
-            setbacks.note(key, name, str(error), refused=True)
+            self.memory.fail(key, seen.claim, name, str(error), refused=True)
         except Forbidden as error:
-            setbacks.note(key, name, error.message, refused=True)
+            self.memory.fail(key, seen.claim, name, error.message, refused=True)
         except (ApiError, Retry, Terminal) as error:
             log.info("claim.step_failed", claim=key.name, step=name, error=str(error))
-            setbacks.note(key, name, f"{name}: {error}")
+            self.memory.fail(key, seen.claim, name, f"{name}: {error}", refused=False)
         else:
             before = setbacks.of(key)
             if before is not None and before.step == name:
@@ -123,8 +147,8 @@ class Applier:
             case BindPod(pod):
                 if await self.instances.patch(pod, build.binding(claim.ref, claim.tenant)):
                     log.debug("claim.bound", claim=claim.name, pod=pod.name)
-            case CreatePod(name):
-                await self._create(claim, seen, name)
+            case CreatePod(name, restore):
+                await self._create(claim, seen, name, restore)
             case LookForRival():
                 await self._look_for_rival(key, claim)
             case DeliverIdentity(pod_name, uid):
@@ -133,8 +157,31 @@ class Applier:
                 await self._patch(claim, build.finalizer_patch(claim))
             case DeleteClaim():
                 await self._delete(claim)
+            case _:
+                await self._about_files(key, claim, seen, step)
 
-    async def _create(self, claim: ClaimSeen, seen: Seen, name: str) -> None:
+    async def _about_files(self, key: Key, claim: ClaimSeen, seen: Seen, step: Step) -> None:
+        files = self.files
+        assert files is not None, "decided where files are kept"
+        match step:
+            case LookUpSnapshot():
+                await files.look_up(key, claim)
+            case LookUpPrevious(digest):
+                await files.look_up_previous(key, claim, digest)
+            case Restore():
+                await files.restore(key, claim, step)
+            case Save():
+                await files.save(key, claim, step)
+            case Thaw():
+                await files.thaw(key, step)
+            case RunHook():
+                await files.run_hook(key, self.claims.cache.get(key), step)
+            case AskChanges():
+                await files.ask_changes(key, seen.now, step)
+            case LookAtUsage():
+                await files.look_at_usage(key, step)
+
+    async def _create(self, claim: ClaimSeen, seen: Seen, name: str, restore: str) -> None:
         workload = seen.workload
         assert workload is not None and workload.spec is not None, "decided on a Ready workload"
         body = cold_pod(
@@ -144,6 +191,7 @@ class Applier:
             self.settings,
             tenant=claim.tenant,
             claim=str(claim.ref),
+            restore=restore,
         )
         await self.instances.create(body)
 
@@ -154,7 +202,7 @@ class Applier:
                 f"claim {rival} is for the same tenant and workload already:"
                 " use that one, or delete one of the two"
             )
-        self.memory.note_sole(key, claim)
+        self.memory.sole.note(key, looked_at(claim), True)
 
     async def _deliver(
         self, key: Key, claim: ClaimSeen, seen: Seen, pod: str, pod_uid: str
@@ -170,7 +218,7 @@ class Applier:
         )
         await self.identities.deliver(pod, pod_uid, identity)
         assert seen.pod is not None, "it was decided for this Pod"
-        self.memory.note_delivered(key, seen.pod.life)
+        self.memory.delivered.note(key, seen.pod.life, True)
 
     async def _delete(self, claim: ClaimSeen) -> None:
         try:
@@ -215,7 +263,7 @@ class Applier:
     def _announce(self, written: Claim, before: ClaimPhase, reason: str) -> None:
         status = written.status
         assert status is not None, "it was just written"
-        if status.phase == before:
+        if status.phase == before and reason not in _TOLD:
             return
         log.info(
             "claim.phase",
@@ -225,10 +273,13 @@ class Applier:
             reason=reason,
             detail=status.detail,
         )
-        message = f"{before} → {status.phase}"
+        message = f"{before} → {status.phase}" if before != status.phase else str(status.phase)
         if status.instance_id and status.phase == ClaimPhase.ACTIVE:
             message += f": instance {status.instance_id} ({status.source})"
+        if reason == "Saved" and status.snapshot is not None:
+            message += f": saved as {status.snapshot.saved}"
         if status.detail:
             message += f": {status.detail}"
-        trouble = status.phase in (ClaimPhase.ERROR, ClaimPhase.RELEASE_FAILED)
+        failed = status.phase in (ClaimPhase.ERROR, ClaimPhase.RELEASE_FAILED)
+        trouble = failed or reason in _TROUBLE
         self.events.tell(CLAIMS, written, reason, message, type="Warning" if trouble else "Normal")

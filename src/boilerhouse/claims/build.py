@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen
 from boilerhouse.core import names
-from boilerhouse.core.clock import rfc3339
+from boilerhouse.core.clock import rfc3339, rfc3339_micro
 from boilerhouse.core.difference import difference
-from boilerhouse.instances.seen import ClaimRef
+from boilerhouse.instances.seen import ClaimRef, RestoredSeen
 
 Body = dict[str, Any]
 
@@ -63,6 +65,47 @@ def intent_patch(claim: ClaimSeen, intent: Intent | None) -> Body:
             "finalizers": list(held),
         }
     }
+
+
+def activity_patch(claim: ClaimSeen, now: datetime) -> Body:
+    """Build the merge patch that notes activity, unless somebody else has just done so."""
+    annotations = {names.LAST_ACTIVITY: rfc3339_micro(now)}
+    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+
+
+def wanted_back(claim: ClaimSeen, now: datetime) -> Body:
+    """Build the merge patch by which a tenant wants back what could not be saved; see rounds.py."""
+    annotations = {
+        names.CLAIMED_AGAIN: str(release_of(claim.status).round + 1),
+        names.LAST_ACTIVITY: rfc3339_micro(now),
+        names.RELEASE: None,
+        names.RELEASE_FORCE: None,
+    }
+    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+
+
+def wish_to_go(claim: ClaimSeen, now: datetime, *, release: bool, force: bool) -> Body:
+    """Build the merge patch by which a tenant's instance is to go, now if an earlier try failed.
+
+    With `release` the Claim goes, too. With `force` nothing needs to be saved.
+    """
+    annotations = {}
+    if release:
+        annotations[names.RELEASE] = rfc3339(now)
+    if claim.status.phase == ClaimPhase.RELEASE_FAILED:
+        annotations[names.RELEASE_RETRY] = str(release_of(claim.status).round)
+    if force:
+        annotations[names.RELEASE_FORCE] = rfc3339(now)
+    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+
+
+def restored_note(restored: RestoredSeen) -> list[Body]:
+    """Build the patch that says whose files are in a Pod; it is never changed again."""
+    path = _annotation(names.RESTORED)
+    return [
+        {"op": "test", "path": path, "value": None},
+        {"op": "add", "path": path, "value": str(restored)},
+    ]
 
 
 def status_patch(claim: ClaimSeen, status: ClaimStatus) -> Body:

@@ -2,56 +2,130 @@
 
 step ─► Memory ─► next Seen
 
-Losing it costs a repeated step and nothing else (design rule 1: steps are idempotent).
+Losing it costs a repeated step and nothing else (design rule 1: steps are idempotent). Each result
+is remembered together with what it is of (a claim's UID, a life of a Pod, a round), and is known
+for exactly that.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from datetime import timedelta
+from typing import Generic, TypeVar
 
-from boilerhouse.claims.seen import ClaimSeen
+from boilerhouse.claims.rounds import release_of
+from boilerhouse.claims.seen import ClaimSeen, SavedSeen, UsageSeen
 from boilerhouse.core.clock import Clock, Random
+from boilerhouse.core.setback import Setback
+from boilerhouse.idle.verdict import ChangesSeen
+from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.kube.resources import Key
 from boilerhouse.loop.setbacks import Setbacks
 
 LIMIT = 20_000
+USAGE_PERIOD = 30.0  # seconds between two looks at an instance's disk use
+
+V = TypeVar("V")
+
+
+class Results(Generic[V]):
+    """One result per claim, and what it is of."""
+
+    def __init__(self) -> None:
+        self._noted: OrderedDict[Key, tuple[str, V]] = OrderedDict()
+
+    def note(self, key: Key, of: str, value: V) -> None:
+        self._noted[key] = of, value
+        self._noted.move_to_end(key)
+        if len(self._noted) > LIMIT:
+            self._noted.popitem(last=False)
+
+    def get(self, key: Key, of: str) -> V | None:
+        noted, value = self._noted.get(key, ("", None))
+        return value if noted == of else None
+
+    def forget(self, key: Key) -> None:
+        self._noted.pop(key, None)
 
 
 class Memory:
     def __init__(self, clock: Clock, chance: Random) -> None:
+        self._clock = clock
+        self._chance = chance
         self.setbacks: Setbacks[Key] = Setbacks(clock, chance)
-        self._sole: OrderedDict[Key, str] = OrderedDict()  # the claim's UID, and version
-        self._delivered: OrderedDict[Key, str] = OrderedDict()  # the agent's life
+        self.sole: Results[bool] = Results()  # of `looked_at`
+        self.delivered: Results[bool] = Results()  # of a life of the agent
+        self.stored: Results[str] = Results()  # of the claim's UID
+        self.corrupt: Results[str] = Results()  # of the claim's UID
+        self.previous: Results[str] = Results()  # of the digest of a bad version
+        self.skipped: Results[tuple[str, ...]] = Results()  # of the Pod's UID
+        self.hooked: Results[bool] = Results()  # of `turn_of`
+        self.saved: Results[SavedSeen] = Results()  # of `frozen_as`
+        self.thawed: Results[bool] = Results()  # of `frozen_as`
+        self.changes: Results[ChangesSeen] = Results()  # of the Pod's UID
+        self._usage: Results[tuple[int | None, float]] = Results()  # of the Pod's UID; due when
+        self._failing: Results[bool] = Results()  # of the round that the setback is of
 
-    def is_sole(self, key: Key, claim: ClaimSeen) -> bool:
-        """Whether the claim was found to be the only one for its tenant and workload.
+    def setback(self, key: Key, claim: ClaimSeen) -> Setback | None:
+        """Return how the claim's step failed, in this round: a new one begins afresh."""
+        return self.setbacks.of(key) if self._failing.get(key, _round(claim)) else None
 
-        `rivals.py` says for how long: a canonical one for ever, another at this version.
-        """
-        return self._sole.get(key) == _looked_at(claim)
+    def fail(
+        self, key: Key, claim: ClaimSeen | None, step: str, why: str, *, refused: bool
+    ) -> None:
+        """A step failed. What was refused stays refused, whatever else fails beside it."""
+        if claim is not None:
+            before = self.setback(key, claim)
+            if before is None:
+                self.setbacks.clear(key)
+            elif before.refused and before.step != step and not refused:
+                return
+            self._failing.note(key, _round(claim), True)
+        self.setbacks.note(key, step, why, refused=refused)
 
-    def is_delivered(self, key: Key, life: str) -> bool:
-        return self._delivered.get(key) == life
+    def usage(self, key: Key, pod: InstanceSeen) -> UsageSeen:
+        """Return the last known disk use; the first look comes some time after the first sight."""
+        now = self._clock.monotonic()
+        noted = self._usage.get(key, pod.uid)
+        if noted is None:
+            noted = None, now + USAGE_PERIOD * self._chance.uniform(0.5, 1.0)
+            self._usage.note(key, pod.uid, noted)
+        used, due = noted
+        return UsageSeen(used, timedelta(seconds=due - now))
 
-    def note_sole(self, key: Key, claim: ClaimSeen) -> None:
-        _remember(self._sole, key, _looked_at(claim))
+    def note_usage(self, key: Key, pod: InstanceSeen, used: int | None) -> None:
+        self._usage.note(key, pod.uid, (used, self._clock.monotonic() + USAGE_PERIOD))
 
-    def note_delivered(self, key: Key, life: str) -> None:
-        _remember(self._delivered, key, life)
+    def try_again(self, key: Key) -> None:
+        """Somebody wants it tried now, whatever failed before."""
+        self.setbacks.clear(key)
+        self.corrupt.forget(key)
 
     def forget(self, key: Key) -> None:
         """The claim is gone."""
         self.setbacks.clear(key)
-        self._sole.pop(key, None)
-        self._delivered.pop(key, None)
+        for table in vars(self).values():
+            if isinstance(table, Results):
+                table.forget(key)
 
 
-def _looked_at(claim: ClaimSeen) -> str:
+def looked_at(claim: ClaimSeen) -> str:
+    """Say for how long "nobody else" holds: a canonical claim's for ever, another's at a version.
+
+    `rivals.py` says why.
+    """
     return claim.uid if claim.canonical else f"{claim.uid} at {claim.version}"
 
 
-def _remember(table: OrderedDict[Key, str], key: Key, value: str) -> None:
-    table[key] = value
-    table.move_to_end(key)
-    if len(table) > LIMIT:
-        table.popitem(last=False)
+def turn_of(pod: InstanceSeen, turn: str) -> str:
+    """Say what a hook has run for."""
+    return f"{pod.uid}/{turn}"
+
+
+def frozen_as(pod: InstanceSeen, number: int) -> str:
+    """Say what was saved, or thawed: a life of the Pod, in a round."""
+    return f"{pod.incarnation}/{number}"
+
+
+def _round(claim: ClaimSeen) -> str:
+    return f"{claim.uid}/{release_of(claim.status).round}"

@@ -61,18 +61,47 @@ class Endpoint(Model, frozen=True):
 
 
 class Release(Model, frozen=True):
-    """How far a release that fails has come."""
+    """How far a release has come, and what becomes of one that fails."""
 
-    attempts: Annotated[Int32, Meta(ge=0), doc("Tries so far.")] = 0
+    round: Annotated[
+        Int32,
+        Meta(ge=0),
+        doc(
+            "Counts releases and re-attachments; orders to the instance that name an older round"
+            " are refused."
+        ),
+    ] = 0
+    cause: Annotated[str, doc("Why the instance is released, as a sentence for people.")] = ""
+    drop: Annotated[bool, doc("Whether the instance goes without being saved.")] = False
+    saved_of: Annotated[
+        str,
+        doc("Which life of the instance was saved: if it has begun another, it is saved again."),
+    ] = ""
+    attempts: Annotated[Int32, Meta(ge=0), doc("Tries to save so far.")] = 0
+    failed_at: (
+        Annotated[datetime, Meta(tz=True), doc("When the tries of the last round were given up.")]
+        | None
+    ) = None
     next_try_at: Annotated[datetime, Meta(tz=True), doc("When the next try is due.")] | None = None
     last_error: Annotated[str, doc("What the last try failed of.")] = ""
+    asked: Annotated[
+        bool, doc("Whether somebody had asked for the release when it failed, or it was idle.")
+    ] = False
+    released_at: (
+        Annotated[datetime, Meta(tz=True), doc("When the instance was found gone.")] | None
+    ) = None
 
 
 class SnapshotRefs(Model, frozen=True):
     """Which stored versions of the tenant's files the instance has to do with, by digest."""
 
-    base: Annotated[str, doc("The version the instance started from.")] = ""
-    restored: Annotated[str, doc("The version that was restored into the instance.")] = ""
+    base: Annotated[
+        str, doc("The version that was current when the instance started: what it may replace.")
+    ] = ""
+    restored: Annotated[
+        str,
+        doc("The version that goes into the instance before it becomes Active; empty: none does."),
+    ] = ""
     saved: Annotated[str, doc("The version that was saved at release.")] = ""
 
 

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from boilerhouse.claims.decide import decide
 from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.jobs import Jobs
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.memory import Memory
+from boilerhouse.claims.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.restoring import wanted
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
-from boilerhouse.core.clock import Clock
+from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
@@ -62,7 +66,24 @@ def claim_seen(claim: Claim) -> ClaimSeen:
         finalizers=tuple(meta.finalizers),
         deleting=meta.deletion_timestamp is not None,
         release=names.RELEASE in meta.annotations,
+        resume=claim.spec.resume,
+        last_activity=_moment(meta.annotations.get(names.LAST_ACTIVITY, "")),
+        again=_number(meta.annotations.get(names.CLAIMED_AGAIN, "")),
+        retry=_number(meta.annotations.get(names.RELEASE_RETRY, "")),
+        force=names.RELEASE_FORCE in meta.annotations,
+        restore_previous=meta.annotations.get(names.RESTORE_PREVIOUS) == "true",
     )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None  # none, or one that a user wrote: as if there were none
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +97,8 @@ class Reader:
     blueprints: Blueprints
     spares: Spares
     memory: Memory
+    jobs: Jobs
+    keeps: bool
     healthy: Callable[[str], bool]
     patience: Patience
     clock: Clock
@@ -97,6 +120,10 @@ class Reader:
         pod = None
         if claim.intent is not None:
             pod = await self.instances.look(claim.intent.pod, claim.intent.uid)
+            if pod is not None and claim.status.claimed_at is not None and not claim.owns(pod):
+                # It was bound before the claim became Active, and this process has heard of the
+                # one and not of the other: Claims and Pods are watched apart.
+                pod = await self.instances.look_live(claim.intent.pod)
             pod = None if pod is None else self.patience.timed(pod)
         seen = Seen(
             now=self.clock.now(),
@@ -105,11 +132,39 @@ class Reader:
             pod=pod,
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             strays=strays,
-            sole=self.memory.is_sole(key, claim),
-            delivered=pod is not None and self.memory.is_delivered(key, pod.life),
-            setback=self.memory.setbacks.of(key),
+            setback=self.memory.setback(key, claim),
+            keeps=self.keeps,
+            busy=self.jobs.of(key),
         )
-        return self._with_spare(key, seen)
+        return self._with_spare(key, self._with_results(key, seen, claim))
+
+    def _with_results(self, key: Key, seen: Seen, claim: ClaimSeen) -> Seen:
+        """Add what steps have found out, as far as it is of what is seen now."""
+        memory, pod = self.memory, seen.pod
+        corrupt = memory.corrupt.get(key, claim.uid) or ""
+        seen = replace(
+            seen,
+            sole=memory.sole.get(key, looked_at(claim)) is not None,
+            stored=memory.stored.get(key, claim.uid),
+            corrupt=corrupt,
+            previous=memory.previous.get(key, corrupt),
+        )
+        if pod is None:
+            return seen
+        leaving = claim.status.claimed_at is not None
+        number = release_of(claim.status).round
+        turn = str(number) if leaving else wanted(seen, claim)
+        frozen = frozen_as(pod, max(number, claim.again))
+        return replace(
+            seen,
+            delivered=memory.delivered.get(key, pod.life) is not None,
+            skipped=memory.skipped.get(key, pod.uid) or (),
+            hooked=memory.hooked.get(key, turn_of(pod, turn)) is not None,
+            saved=memory.saved.get(key, frozen_as(pod, number)),
+            thawed=memory.thawed.get(key, frozen) is not None,
+            changes=memory.changes.get(key, pod.uid),
+            usage=memory.usage(key, pod) if pod.overlays else None,
+        )
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:
         """Reserve a warm Pod if the decision would take one."""

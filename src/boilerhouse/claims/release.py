@@ -1,6 +1,7 @@
 """A tenant's wish to be rid of its instance, from the call to the answer.
 
-release ─► annotation on the Claim ─► passes inline ─► gone, or the informer tells, or time is up
+release, retry, force ─► annotation on the Claim ─► passes inline ─► gone | ReleaseFailed
+                                                └─► must wait ─► the informer tells, or time is up
 
 The annotation is the whole of the wish: whoever reconciles the Claim walks it to Released and then
 deletes the object, also if this process dies meanwhile.
@@ -13,13 +14,18 @@ import contextlib
 from dataclasses import dataclass
 from datetime import timedelta
 
+from boilerhouse.claims import build
 from boilerhouse.claims.acquire import is_for
-from boilerhouse.claims.holdings import Holdings
+from boilerhouse.claims.holdings import Holdings, phase_of
 from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus, Release
 from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.read import claim_seen
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
-from boilerhouse.core import names
+from boilerhouse.claims.status import SNAPSHOT_CONFLICT
 from boilerhouse.core.clock import Clock, rfc3339
+from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.resources import Key
@@ -34,12 +40,23 @@ class NotClaimed(Exception):
     """The tenant has no claim on that workload."""
 
 
+class NotFailed(Exception):
+    """There is no release that failed, or is still being tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseAnswer:
-    """How far the release has come when the caller is answered."""
+    """How far the release has come when the caller is answered.
+
+    `saved`: digest of the version that was saved; "" if none was. `aside`: it is not the current
+    one, because another came to be while the instance ran.
+    """
 
     phase: ClaimPhase
     detail: str
+    saved: str = ""
+    aside: bool = False
+    release: Release | None = None  # attempts and the next try, of one that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +83,63 @@ class Releaser:
                 await self._ask(Key(self.client.namespace, waiting.metadata.name), tenant, workload)
         key = Key(self.client.namespace, held[0].metadata.name)
         claim = await self._ask(key, tenant, workload)
-        uid = claim.metadata.uid
+        return await self._watch(key, claim, wait)
+
+    async def retry(
+        self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
+    ) -> ReleaseAnswer:
+        """Try a release that failed once more, now; `NotFailed` if none did."""
+        key = await self._failed(tenant, workload)
+        claim = await self._ask(key, tenant, workload, release=False)
+        return await self._watch(key, claim, wait)
+
+    async def force(
+        self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
+    ) -> ReleaseAnswer:
+        """Give up what cannot be saved (`would_lose`), and the instance; `NotFailed` if it can."""
+        key = await self._failed(tenant, workload)
+        claim = await self._ask(key, tenant, workload, release=False, force=True)
+        return await self._watch(key, claim, wait)
+
+    async def failed_claim(self, tenant: str, workload: str) -> Claim:
+        """Return the Claim whose release failed, or is being tried; else `NotFailed`."""
+        held = await self.holdings.find(tenant, workload)
+        if not held:
+            raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
+        phase = phase_of(held[0])
+        if phase not in (ClaimPhase.RELEASE_FAILED, ClaimPhase.RELEASING):
+            raise NotFailed(f"claim {held[0].metadata.name} is {phase}: no release of it failed")
+        return held[0]
+
+    async def _failed(self, tenant: str, workload: str) -> Key:
+        claim = await self.failed_claim(tenant, workload)
+        return Key(self.client.namespace, claim.metadata.name)
+
+    async def _watch(self, key: Key, claim: Claim, wait: timedelta) -> ReleaseAnswer:
+        """Take the release as far as it goes, and say how far that was."""
+        last = claim
+
+        def is_over() -> bool:
+            nonlocal last
+            found = self.claims.cache.get(key)
+            if found is None or found.metadata.uid != claim.metadata.uid:
+                return True
+            last = found
+            return _has_failed(found)
+
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us
             async with asyncio.timeout(wait.total_seconds()):
                 if not self.controller.busy(key):
-                    await self.controller.run_until(key, lambda: self._is_over(key, uid))
-                await self.news.until(key, lambda: self._is_over(key, uid))
-        last = self.claims.cache.get(key)
-        if last is None or last.metadata.uid != uid or last.status is None:
-            return ReleaseAnswer(ClaimPhase.RELEASED, "")
-        return ReleaseAnswer(last.status.phase, last.status.detail)
+                    await self.controller.run_until(key, is_over)
+                await self.news.until(key, is_over)
+        found = self.claims.cache.get(key)
+        gone = found is None or found.metadata.uid != claim.metadata.uid
+        return _answer(last.status or ClaimStatus(), gone)
 
-    async def _ask(self, key: Key, tenant: str, workload: str) -> Claim:
-        """Write the annotation on the Claim as it is now."""
+    async def _ask(
+        self, key: Key, tenant: str, workload: str, *, release: bool = True, force: bool = False
+    ) -> Claim:
+        """Write the wish on the Claim as it is now."""
         for attempt in range(ATTEMPTS):
             try:
                 claim = await self.client.get(CLAIMS, key.name)
@@ -86,17 +147,12 @@ class Releaser:
                 claim = None
             if claim is None or not is_for(claim, tenant, workload):
                 raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
-            meta = claim.metadata
-            if names.RELEASE in meta.annotations:
+            seen = claim_seen(claim)
+            asked = (seen.release or not release) and (seen.force or not force)
+            if asked and not _has_failed(claim):
                 self.claims.observe(claim)
                 return claim
-            patch = {
-                "metadata": {
-                    "uid": meta.uid,
-                    "resourceVersion": meta.resource_version,
-                    "annotations": {names.RELEASE: rfc3339(self.clock.now())},
-                }
-            }
+            patch = build.wish_to_go(seen, self.clock.now(), release=release, force=force)
             try:
                 written = await self.client.merge_patch(CLAIMS, key.name, patch)
             except Conflict:
@@ -109,9 +165,34 @@ class Releaser:
             return written
         raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
 
-    def _is_over(self, key: Key, uid: str) -> bool:
-        """Whether the claim is gone, or can get no further by itself."""
-        claim = self.claims.cache.get(key)
-        if claim is None or claim.metadata.uid != uid:
-            return True
-        return claim.status is not None and claim.status.phase == ClaimPhase.RELEASE_FAILED
+
+def would_lose(claim: Claim) -> str:
+    """Say what is lost if a release is forced."""
+    refs = None if claim.status is None else claim.status.snapshot
+    if refs is not None and refs.saved:
+        return f"nothing: version {refs.saved} is saved"
+    since = None if claim.status is None else claim.status.claimed_at
+    when = "" if since is None else f" since {rfc3339(since)}"
+    base = refs.base if refs is not None else ""
+    kept = f"version {base} is kept" if base else "no version is stored"
+    return f"everything that the tenant wrote{when}; {kept}"
+
+
+def _has_failed(claim: Claim) -> bool:
+    """Whether a release can get no further by itself, and nobody asked for another try since."""
+    status = claim.status
+    if status is None or status.phase != ClaimPhase.RELEASE_FAILED:
+        return False
+    seen = claim_seen(claim)
+    return not seen.force and seen.retry != release_of(status).round
+
+
+def _answer(last: ClaimStatus, gone: bool) -> ReleaseAnswer:
+    aside = find(last.conditions, SNAPSHOT_CONFLICT)
+    return ReleaseAnswer(
+        ClaimPhase.RELEASED if gone else last.phase,
+        last.detail,
+        "" if last.snapshot is None else last.snapshot.saved,
+        aside is not None and aside.status == ConditionStatus.TRUE,
+        last.release if last.phase == ClaimPhase.RELEASE_FAILED else None,
+    )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.core.names import FINALIZER, claim_name
 from boilerhouse.core.setback import Setback
+from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.seen import Blueprint, ClaimRef, InstanceSeen
+
+Mode = Literal["cold", "restart", "live"]  # how files come into an instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,12 @@ class ClaimSeen:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     release: bool = False  # the user asked for its release over REST
+    resume: bool = True  # whether stored files are to be restored
+    last_activity: datetime | None = None
+    again: int = 0  # the round of a re-attachment that the tenant wished for (rounds.py)
+    retry: int = 0  # the round after whose failure somebody wanted another try
+    force: bool = False  # what cannot be saved may be lost
+    restore_previous: bool = False  # if the current version is bad, the one before it will do
 
     @property
     def ref(self) -> ClaimRef:
@@ -45,6 +55,35 @@ class ClaimSeen:
     def held(self) -> bool:
         return FINALIZER in self.finalizers
 
+    def owns(self, pod: InstanceSeen) -> bool:
+        """Whether a Pod is the one that this claim names, and carries it."""
+        return (
+            self.intent is not None
+            and pod.claim is not None
+            and pod.claim.uid == self.uid
+            and pod.name == self.intent.pod
+            and self.intent.uid in ("", pod.uid)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSeen:
+    """What this process saved of the instance, in this life of it and in this round.
+
+    `aside`: the version is kept, and another one is current, which this one may not replace.
+    """
+
+    digest: str
+    aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSeen:
+    """Disk use of the instance; `used` is None if it is not known. Next look in `due_in`."""
+
+    used: int | None
+    due_in: timedelta
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -60,6 +99,18 @@ class Seen:
     sole: bool = False  # nobody else claims for this tenant and workload, and nobody can begin to
     delivered: bool = False  # the identity is in the instance
     setback: Setback | None = None
+    keeps: bool = True  # there is somewhere to save files to
+    busy: frozenset[str] = frozenset()  # names of steps that are under way in this process
+    # Results of steps, each for this very claim, instance and round; None: not known here.
+    stored: str | None = None  # digest of the current version of the tenant's files; "": none
+    corrupt: str = ""  # digest of a version whose stored bytes are bad
+    previous: str | None = None  # digest of the newest good version before that one; "": none
+    skipped: tuple[str, ...] = ()  # entries of a restored version that have no place any more
+    hooked: bool = False  # the hook of this turn has run
+    saved: SavedSeen | None = None
+    thawed: bool = False
+    changes: ChangesSeen | None = None
+    usage: UsageSeen | None = None
 
 
 # Steps: idempotent, and safe to be carried out by several processes at once.
@@ -74,9 +125,10 @@ class BindPod:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make the cold Pod that the intent names."""
+    """Make the cold Pod that the intent names; `restore`: the version it is to wait for."""
 
     name: str
+    restore: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +153,98 @@ class DeliverIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUpSnapshot:
+    """Find out which version of the tenant's files is current."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpPrevious:
+    """Find out which good version came before one that is bad."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Put a stored version into the instance, and note on its Pod that it is there."""
+
+    pod: InstanceSeen
+    digest: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    """Run a command of the workload's in the instance. `must`: its failure counts."""
+
+    pod: InstanceSeen
+    name: str
+    command: tuple[str, ...]
+    timeout: timedelta
+    must: bool
+    turn: str  # what it belongs to, so that it runs once there: a version, or a round
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Freeze the instance and store its files, for good; it stays frozen."""
+
+    pod: InstanceSeen
+    base: str
+    round: int
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """Let a frozen instance run on, and make void what was saved in older rounds."""
+
+    pod: InstanceSeen
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskChanges:
+    """Ask for the newest change under watched directories."""
+
+    pod: InstanceSeen
+    directories: tuple[str, ...]
+    since: int  # nanoseconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtUsage:
+    """Ask for the instance's disk use."""
+
+    pod: InstanceSeen
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """Let the Claim go: nothing is left to clean up."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteClaim:
-    """Delete a Claim whose release was asked for over REST."""
+    """Delete a Claim whose release was asked for over REST, or that was Released long ago."""
 
 
 Step = (
-    BindPod | CreatePod | DeletePod | LookForRival | DeliverIdentity | RemoveFinalizer | DeleteClaim
+    BindPod
+    | CreatePod
+    | DeletePod
+    | LookForRival
+    | DeliverIdentity
+    | LookUpSnapshot
+    | LookUpPrevious
+    | Restore
+    | RunHook
+    | Save
+    | Thaw
+    | AskChanges
+    | LookAtUsage
+    | RemoveFinalizer
+    | DeleteClaim
 )
 
 # Plans: steps, or one write, or patience.
@@ -140,6 +273,11 @@ class WriteIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteActivity:
+    """Write down that the tenant is active now, if the Claim is still as it was seen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Do nothing until something happens, or until it is time to look again."""
 
@@ -147,4 +285,4 @@ class Wait:
     again_in: timedelta | None = None
 
 
-Plan = Do | WriteStatus | WriteIntent | Wait
+Plan = Do | WriteStatus | WriteIntent | NoteActivity | Wait

@@ -55,9 +55,17 @@ class Blueprints:
             phase = WorkloadPhase.CREATING
         deleting = meta.deletion_timestamp is not None
         if phase != WorkloadPhase.READY:
-            return Blueprint(meta.name, phase, status.get("detail", ""), deleting)
+            spec = self._readable(workload)
+            return Blueprint(meta.name, phase, status.get("detail", ""), deleting, spec=spec)
         spec, template = self._template(workload)
         return Blueprint(meta.name, phase, "", deleting, template, spec)
+
+    def _readable(self, workload: Dynamic) -> WorkloadSpec | None:
+        """Return the spec of a workload that is not Ready: what runs already goes by it."""
+        try:
+            return self._template(workload)[0]
+        except msgspec.ValidationError:
+            return None
 
     def _template(self, workload: Dynamic) -> tuple[WorkloadSpec, str]:
         key = (workload.metadata.uid, workload.metadata.generation)

@@ -34,6 +34,7 @@ AGENT_TOKEN_DIR = "/run/boilerhouse-agent"  # noqa: S105  where the token is, no
 AGENT_STATE_DIR = "/var/lib/boilerhouse-agent"
 AGENT_STARTED_PATH = "/started"
 RESTORE_VARIABLE = "BOILERHOUSE_RESTORE"
+OVERLAY_VOLUMES = "overlay-"  # what the names of their volumes begin with
 
 # CHOWN … FSETID: files of any owner, saved and restored as they were. KILL: freeze the tenant.
 _AGENT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL"]
@@ -117,7 +118,7 @@ def _pod(name: str, workload: str, spec: WorkloadSpec, settings: Settings) -> Bo
 def template(name: str, spec: WorkloadSpec, settings: Settings) -> Body:
     """Build the spec of a Pod; the name matters only for the agent's Secret."""
     overlays = [
-        {"name": f"overlay-{number}", "mountPath": path}
+        {"name": f"{OVERLAY_VOLUMES}{number}", "mountPath": path}
         for number, path in enumerate(spec.filesystem.overlay_dirs)
     ]
     return {

@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from boilerhouse.core import names
-from boilerhouse.instances.build import AGENT_CONTAINER, TENANT_CONTAINER
-from boilerhouse.instances.seen import ClaimRef, InstanceSeen
+from boilerhouse.instances.build import (
+    AGENT_CONTAINER,
+    OVERLAY_VOLUMES,
+    RESTORE_VARIABLE,
+    TENANT_CONTAINER,
+)
+from boilerhouse.instances.seen import ClaimRef, InstanceSeen, RestoredSeen
 from boilerhouse.kube.kinds import ContainerStatus, Pod
 
 # Why an image does not arrive, as kubelet says it of a waiting container.
@@ -32,6 +37,8 @@ def instance(pod: Pod) -> InstanceSeen:
     """Make of a Pod what decisions may know of it."""
     meta, status = pod.metadata, pod.status
     assert meta.creation_timestamp is not None, "a stored object has a creation time"
+    tenant = _named(TENANT_CONTAINER, status.container_statuses)
+    agent = _named(AGENT_CONTAINER, status.init_container_statuses)
     return InstanceSeen(
         name=meta.name,
         uid=meta.uid,
@@ -56,12 +63,25 @@ def instance(pod: Pod) -> InstanceSeen:
         image_failure=next(_image_failures(pod), ""),
         trouble=next(_troubles(pod), ""),
         restarts=sum(container.restart_count for container in status.container_statuses),
-        agent_restarts=sum(
-            container.restart_count
-            for container in status.init_container_statuses
-            if container.name == AGENT_CONTAINER
-        ),
+        agent_restarts=0 if agent is None else agent.restart_count,
+        overlays=any(volume.name.startswith(OVERLAY_VOLUMES) for volume in pod.spec.volumes),
+        awaits=next(_awaited(pod), ""),
+        restored=RestoredSeen.parse(meta.annotations.get(names.RESTORED, "")),
+        container="" if tenant is None else tenant.container_id,
+        tenant_runs=tenant is not None and tenant.state.running is not None,
+        # A node that says nothing of its sidecars says at least that the Pod runs.
+        agent_runs=status.phase == "Running" if agent is None else agent.state.running is not None,
     )
+
+
+def _named(name: str, containers: list[ContainerStatus]) -> ContainerStatus | None:
+    return next((container for container in containers if container.name == name), None)
+
+
+def _awaited(pod: Pod) -> Iterator[str]:
+    for container in pod.spec.init_containers:
+        if container.name == AGENT_CONTAINER:
+            yield from (v.value for v in container.env if v.name == RESTORE_VARIABLE)
 
 
 def _first_port(pod: Pod) -> int:

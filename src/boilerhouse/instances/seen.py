@@ -33,6 +33,26 @@ class ClaimRef:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoredSeen:
+    """Whose files are in an instance: a stored version, and the container that ran before.
+
+    Without a container nothing ran, or it was left running; else only another one counts.
+    """
+
+    digest: str
+    container: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.digest}/{self.container}"
+
+    @classmethod
+    def parse(cls, text: str) -> RestoredSeen | None:
+        """Read the annotation; None if there is none."""
+        digest, _, container = text.partition("/")
+        return cls(digest, container) if digest else None
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSeen:
     """One Pod of ours at one moment; `uid` and `version` go into everything decided about it."""
 
@@ -61,6 +81,17 @@ class InstanceSeen:
     trouble: str = ""  # why else it does not get ready: crash loops, a container that cannot start
     restarts: int = 0
     agent_restarts: int = 0
+    overlays: bool = False  # it has directories that are the tenant's own
+    awaits: str = ""  # the version that it was born to wait for, before the tenant's process starts
+    restored: RestoredSeen | None = None
+    container: str = ""  # id of the tenant's container, of the last one if none runs
+    tenant_runs: bool = False
+    agent_runs: bool = False
+
+    @property
+    def incarnation(self) -> str:
+        """What changes whenever a process of it may have begun anew."""
+        return f"{self.uid}/{self.container}/{self.restarts}/{self.agent_restarts}"
 
     @property
     def life(self) -> str:
@@ -75,7 +106,10 @@ class InstanceSeen:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A workload at one moment. `spec` and `template` are there when it is Ready."""
+    """A workload at one moment. `template` is there when it is Ready, and `spec` too.
+
+    Of one that is not Ready `spec` is what it says, as long as that can be read.
+    """
 
     name: str
     phase: WorkloadPhase
@@ -88,3 +122,8 @@ class Blueprint:
     def ready(self) -> bool:
         """Whether new instances can be made of it."""
         return self.phase == WorkloadPhase.READY and not self.deleting
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether instances of it have directories that are saved and restored."""
+        return self.spec is not None and bool(self.spec.filesystem.overlay_dirs)

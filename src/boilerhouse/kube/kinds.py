@@ -134,6 +134,10 @@ class Container(Part, frozen=True):
     restart_policy: str = ""
 
 
+class Volume(Part, frozen=True):
+    name: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     restart_policy: str = ""
@@ -141,6 +145,7 @@ class PodSpec(Part, frozen=True):
     termination_grace_period_seconds: int | None = None
     containers: list[Container] = []
     init_containers: list[Container] = []
+    volumes: list[Volume] = []
 
 
 class Waiting(Part, frozen=True):

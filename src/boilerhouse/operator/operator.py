@@ -18,8 +18,11 @@ from typing import Any
 from boilerhouse.claims.acquire import Acquirer
 from boilerhouse.claims.apply import Applier as ClaimApplier
 from boilerhouse.claims.decide import decide as decide_claim
+from boilerhouse.claims.files import Files
 from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
+from boilerhouse.claims.hooks import ExecHooks
 from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.jobs import Jobs
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -29,6 +32,7 @@ from boilerhouse.claims.release import Releaser
 from boilerhouse.claims.rivals import Rivals
 from boilerhouse.claims.seen import Plan as ClaimPlan
 from boilerhouse.claims.seen import Seen as ClaimSeen
+from boilerhouse.claims.snapshots import Hooks, Snapshots
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random, SystemClock, rng
@@ -80,6 +84,8 @@ class Operator:
         *,
         images: Images,
         identities: Identities,
+        snapshots: Snapshots | None = None,
+        hooks: Hooks | None = None,
         settings: Settings | None = None,
         clock: Clock | None = None,
         chance: Random | None = None,
@@ -116,6 +122,12 @@ class Operator:
         self.instances = Instances(client, self.pod_informer)
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
+        self.jobs = Jobs(lambda key: self.claims.queue.add(key))
+        self._files = None
+        if snapshots is not None:
+            self._files = Files(
+                snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
+            )
         self.spares = Spares(
             self.pod_informer,
             clock,
@@ -172,7 +184,10 @@ class Operator:
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping` is set; what is under way then is finished."""
         async with self.events.running():
-            await self.manager.run(stopping)
+            try:
+                await self.manager.run(stopping)
+            finally:
+                await self.jobs.close()
 
     # Controllers
 
@@ -245,6 +260,8 @@ class Operator:
             blueprints=self.blueprints,
             spares=self.spares,
             memory=self.memory,
+            jobs=self.jobs,
+            keeps=self._files is not None,
             healthy=nodes.healthy,
             patience=Patience(self.clock),
             clock=self.clock,
@@ -255,6 +272,8 @@ class Operator:
             instances=self.instances,
             identities=identities,
             rivals=Rivals(self.client),
+            files=self._files,
+            jobs=self.jobs,
             memory=self.memory,
             events=self.events,
             settings=settings,

@@ -458,20 +458,16 @@ def test_a_lost_instance_releases_its_claim(pod: object, word: str) -> None:
     assert word in detail
 
 
-@pytest.mark.parametrize("phase", [P.PENDING, P.ERROR, P.ACTIVE, P.RELEASE_FAILED])
+@pytest.mark.parametrize("phase", [P.PENDING, P.ERROR, P.ACTIVE])
 def test_deleting_or_releasing_leads_to_releasing(phase: ClaimPhase) -> None:
     """kubectl delete and the REST annotation walk the same edge."""
+    status = SETTLED if phase == P.ACTIVE else ClaimStatus()
     for how, word in (({"deleting": True}, "deleted"), ({"release": True}, "released")):
-        leaving = claim(phase, intent=WARM, **how)
+        leaving = claim(phase, intent=WARM, status=status, **how)
         to, detail = phase_of(decide(seen(leaving, pod=bound())))
         assert to == P.RELEASING
         assert detail.startswith(word)
         assert ("before it became Active" in detail) == (phase != P.ACTIVE)
-
-
-def test_a_failed_release_waits_to_be_asked() -> None:
-    """Nothing happens to it by itself."""
-    assert isinstance(decide(seen(claim(P.RELEASE_FAILED, intent=WARM), pod=bound())), Wait)
 
 
 # Releasing, Released

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
-from boilerhouse.claims.memory import Memory
+import msgspec
+
+from boilerhouse.claims.memory import LIMIT, USAGE_PERIOD, Memory, Results, looked_at
+from boilerhouse.claims.model import ClaimStatus, Release
 from boilerhouse.core.clock import FakeClock, rng
 from boilerhouse.kube.resources import Key
-from tests.unit.claims.views import claim
+from tests.unit.claims.views import bound, claim
 
 KEY = Key("sim", "claim")
 
@@ -18,30 +22,109 @@ def memory() -> Memory:
 
 def test_a_canonical_claim_is_sole_for_ever() -> None:
     """Whoever comes later finds it by its name."""
-    kept = memory()
-    assert not kept.is_sole(KEY, claim())
-    kept.note_sole(KEY, claim())
-    assert kept.is_sole(KEY, claim(version="99"))
-    assert not kept.is_sole(KEY, claim(uid="another"))
+    assert looked_at(claim()) == looked_at(claim(version="99"))
+    assert looked_at(claim()) != looked_at(claim(uid="another"))
 
 
 def test_another_name_is_sole_at_one_version_only() -> None:
     """It may have yielded since."""
-    kept, mine = memory(), claim(name="mine")
-    kept.note_sole(KEY, mine)
-    assert kept.is_sole(KEY, mine)
-    assert not kept.is_sole(KEY, replace(mine, version="8"))
+    mine = claim(name="mine")
+    assert looked_at(mine) == looked_at(replace(mine))
+    assert looked_at(mine) != looked_at(replace(mine, version="8"))
+
+
+def test_a_result_is_of_one_thing() -> None:
+    """What was found out about one life of an instance says nothing about the next."""
+    results: Results[str] = Results()
+    assert results.get(KEY, "life 1") is None
+    results.note(KEY, "life 1", "saved")
+    assert results.get(KEY, "life 1") == "saved"
+    assert results.get(KEY, "life 2") is None
+    assert results.get(Key("sim", "other"), "life 1") is None
+
+
+def test_results_are_bounded() -> None:
+    """The oldest goes; its step is done again."""
+    results: Results[int] = Results()
+    for n in range(LIMIT + 1):
+        results.note(Key("sim", str(n)), "", n)
+    assert results.get(Key("sim", "0"), "") is None
+    assert results.get(Key("sim", "1"), "") == 1
 
 
 def test_everything_is_forgotten_with_the_claim() -> None:
     """Setbacks, too."""
     kept = memory()
-    kept.note_sole(KEY, claim())
-    kept.note_delivered(KEY, "pod-1")
-    kept.setbacks.note(KEY, "BindPod", "why")
-    assert kept.is_delivered(KEY, "pod-1")
-    assert not kept.is_delivered(KEY, "pod-2")
+    kept.sole.note(KEY, "claim-1", True)
+    kept.stored.note(KEY, "claim-1", "v1")
+    kept.fail(KEY, claim(), "BindPod", "why", refused=False)
     kept.forget(KEY)
-    assert not kept.is_sole(KEY, claim())
-    assert not kept.is_delivered(KEY, "pod-1")
-    assert kept.setbacks.of(KEY) is None
+    assert kept.sole.get(KEY, "claim-1") is None
+    assert kept.stored.get(KEY, "claim-1") is None
+    assert kept.setback(KEY, claim()) is None
+
+
+def test_a_new_round_begins_without_setbacks() -> None:
+    """Three failures of the last round are not the first three of this one."""
+    kept = memory()
+    for _ in range(3):
+        kept.fail(KEY, claim(), "Save", "no", refused=False)
+    setback = kept.setback(KEY, claim())
+    assert setback is not None and setback.count == 3
+    later = claim(status=ClaimStatus(release=Release(round=1)))
+    assert kept.setback(KEY, later) is None
+    kept.fail(KEY, later, "Save", "no", refused=False)
+    setback = kept.setback(KEY, later)
+    assert setback is not None and setback.count == 1
+
+
+def test_what_is_refused_stays_refused() -> None:
+    """A step beside it that could not reach somebody does not hide it."""
+    kept = memory()
+    kept.fail(KEY, claim(), "LookForRival", "another", refused=True)
+    kept.fail(KEY, claim(), "LookUpSnapshot", "away", refused=False)
+    setback = kept.setback(KEY, claim())
+    assert setback is not None and setback.step == "LookForRival"
+    kept.fail(KEY, claim(), "LookForRival", "away", refused=False)
+    setback = kept.setback(KEY, claim())
+    assert setback is not None and not setback.refused
+
+
+def test_strays_without_a_claim_have_setbacks_too() -> None:
+    """There is no round to compare with."""
+    kept = memory()
+    kept.fail(KEY, None, "DeletePod", "away", refused=False)
+    assert kept.setbacks.of(KEY) is not None
+
+
+def test_disk_use_is_looked_at_some_time_after_the_first_sight() -> None:
+    """Not in the middle of a claim, and not for all instances at once."""
+    clock = FakeClock()
+    kept = Memory(clock, rng(1))
+    first = kept.usage(KEY, bound())
+    assert first.used is None
+    half = timedelta(seconds=USAGE_PERIOD / 2)
+    assert half <= first.due_in <= timedelta(seconds=USAGE_PERIOD)
+    clock.advance(first.due_in)
+    assert kept.usage(KEY, bound()).due_in == timedelta(0)
+    kept.note_usage(KEY, bound(), 5)
+    again = kept.usage(KEY, bound())
+    assert (again.used, again.due_in) == (5, timedelta(seconds=USAGE_PERIOD))
+
+
+def test_trying_again_forgets_what_was_found_bad() -> None:
+    """Somebody may have mended it."""
+    kept = memory()
+    kept.corrupt.note(KEY, "claim-1", "v1")
+    kept.fail(KEY, claim(), "Restore", "bad", refused=True)
+    kept.try_again(KEY)
+    assert kept.corrupt.get(KEY, "claim-1") is None
+    assert kept.setback(KEY, claim()) is None
+
+
+def test_rounds_are_of_a_claim() -> None:
+    """Another object of the same name begins afresh."""
+    kept = memory()
+    kept.fail(KEY, claim(), "CreatePod", "no", refused=False)
+    other = claim(uid="other", status=msgspec.structs.replace(ClaimStatus()))
+    assert kept.setback(KEY, other) is None

@@ -38,7 +38,18 @@ STATUS = {
     "endpoint": {"host": "10.244.0.12", "port": 8080},
     "source": "pool+data",
     "claimedAt": "2026-04-20T10:30:00Z",
-    "release": {"attempts": 3, "nextTryAt": "2026-04-20T10:30:00Z", "lastError": "disk full"},
+    "release": {
+        "round": 2,
+        "cause": "released",
+        "drop": True,
+        "savedOf": "pod-1/c1/0/0",
+        "attempts": 3,
+        "failedAt": "2026-04-20T10:30:00Z",
+        "nextTryAt": "2026-04-20T10:30:00Z",
+        "lastError": "disk full",
+        "asked": True,
+        "releasedAt": "2026-04-20T10:30:00Z",
+    },
     "snapshot": {"base": "sha256:1", "restored": "sha256:1", "saved": "sha256:2"},
 }
 
@@ -60,7 +71,18 @@ def test_status_survives_the_wire() -> None:
         endpoint=Endpoint("10.244.0.12", 8080),
         source=Source.POOL_DATA,
         claimed_at=WHEN,
-        release=Release(3, WHEN, "disk full"),
+        release=Release(
+            round=2,
+            cause="released",
+            drop=True,
+            saved_of="pod-1/c1/0/0",
+            attempts=3,
+            failed_at=WHEN,
+            next_try_at=WHEN,
+            last_error="disk full",
+            asked=True,
+            released_at=WHEN,
+        ),
         snapshot=SnapshotRefs("sha256:1", "sha256:1", "sha256:2"),
     )
     assert msgspec.json.decode(msgspec.json.encode(status)) == STATUS

@@ -1,0 +1,61 @@
+"""Steps that may take long: they hold up their own claim, and nothing else.
+
+step ─► Jobs.run ─► done within a moment ─► the pass goes on
+                └─► it goes on by itself  ─► at its end the claim is woken for another pass
+
+A worker that waited for every save would be one of sixteen, and fifty tenants that hibernate at
+once would keep everybody else waiting. While a job runs, its claim's `Seen.busy` names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import structlog
+
+from boilerhouse.kube.resources import Key
+
+log = structlog.get_logger(__name__)
+
+PATIENCE = 0.25  # seconds; most restores of small instances take less
+
+
+class Jobs:
+    """`wake` asks for a pass of a claim. Without `patience` every job is waited for."""
+
+    def __init__(self, wake: Callable[[Key], None], *, patience: float | None = PATIENCE) -> None:
+        self._wake = wake
+        self.patience = patience
+        self._running: dict[Key, dict[str, asyncio.Task[None]]] = {}
+
+    def of(self, key: Key) -> frozenset[str]:
+        """Return the names of the claim's jobs that are under way."""
+        return frozenset(self._running.get(key, ()))
+
+    async def run(self, key: Key, name: str, work: Coroutine[None, None, None]) -> None:
+        """Do the work, and return when it is done or a moment has passed.
+
+        It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by
+        the work itself; anything else is a bug, and logged.
+        """
+        task = asyncio.create_task(work, name=f"{name} {key.name}")
+        self._running.setdefault(key, {})[name] = task
+        task.add_done_callback(lambda done: self._ended(key, name, done))
+        await asyncio.wait({task}, timeout=self.patience)
+
+    async def close(self) -> None:
+        """Give up what runs; the next process does it again."""
+        tasks = [task for jobs in self._running.values() for task in jobs.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Key, name: str, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("claim.job_failed", claim=key.name, job=name, exc_info=error)
+        jobs = self._running[key]
+        del jobs[name]
+        if not jobs:
+            del self._running[key]
+        self._wake(key)

@@ -1,0 +1,145 @@
+"""What to do about a claim that has its instance: Active. Pure.
+
+gone? asked to go? ─► release      idle for too long (idle/verdict.py)? too much on disk? ─► release
+ready? knows whose it is? ─► say so, tell it
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec import structs
+
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.claims.seen import (
+    AskChanges,
+    ClaimSeen,
+    DeliverIdentity,
+    Do,
+    LookAtUsage,
+    NoteActivity,
+    Plan,
+    Seen,
+    Wait,
+    WriteStatus,
+)
+from boilerhouse.claims.status import (
+    DISK_PRESSURE,
+    IDENTITY_DELIVERED,
+    farewell,
+    is_true,
+    leave,
+    moved,
+    stating,
+    with_instance,
+)
+from boilerhouse.claims.trying import NOW, patiently
+from boilerhouse.core.condition import ConditionStatus
+from boilerhouse.idle.verdict import Ask, Idle, Keep, Restamp, verdict
+from boilerhouse.instances.seen import InstanceSeen
+from boilerhouse.workloads.model import IdleAction, WorkloadSpec
+
+GIB = 1 << 30
+# Kubelet evicts at twice diskGb, and an eviction loses the files: they are saved before that.
+TOO_MUCH = 1.5
+
+
+def keep(seen: Seen, claim: ClaimSeen) -> Plan:
+    """Return what an Active claim needs, or how it ends."""
+    if claim.leaving:
+        return leave(claim, "Releasing", farewell(claim))
+    pod = seen.pod
+    lost = what_became(claim, pod)
+    if pod is None or lost:
+        return leave(claim, "InstanceLost", f"instance {claim.status.instance_id} {lost}")
+    spec = None if seen.workload is None else seen.workload.spec
+    if _uses(seen, spec) >= TOO_MUCH:
+        assert spec is not None, "without a spec nothing is too much"
+        detail = f"it uses {_uses(seen, spec):.1f} times its {spec.resources.disk_gb} GiB of disk"
+        return leave(claim, "DiskPressure", detail)
+    told = _told(seen, claim, pod, spec)
+    if told is not None:
+        return told
+    plans = [_deliver(seen, claim, pod), _idle(seen, claim, pod, spec), _usage(seen, pod, spec)]
+    waits = []
+    for plan in plans:
+        if not isinstance(plan, Wait):
+            return plan
+        waits.append(plan)
+    soonest = min((wait.again_in for wait in waits if wait.again_in is not None), default=None)
+    return Wait(next((wait.why for wait in waits if wait.why), "the claim is met"), soonest)
+
+
+def what_became(claim: ClaimSeen, pod: InstanceSeen | None) -> str:
+    """Say what became of a claim's instance; nothing if it is there."""
+    if pod is None or not claim.owns(pod):
+        return "was destroyed or lost"
+    if pod.terminating:
+        return "is being deleted by somebody else"
+    return f"has ended: {pod.ended}" if pod.ended else ""
+
+
+def _told(
+    seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None
+) -> WriteStatus | None:
+    """Write what has changed about the instance; None if the status says so already."""
+    status = moved(claim, ClaimPhase.ACTIVE, claim.status.detail)
+    status = with_instance(seen, status, pod)
+    if pod.usable:
+        status = structs.replace(status, endpoint=Endpoint(host=pod.ip, port=pod.port))
+    pressed = _pressed(seen, status, spec)
+    if pressed != claim.status:
+        return WriteStatus(pressed, "InstanceChanged" if pressed == status else "DiskPressure")
+    return None
+
+
+def _pressed(seen: Seen, status: ClaimStatus, spec: WorkloadSpec | None) -> ClaimStatus:
+    if seen.usage is None or seen.usage.used is None or spec is None:
+        return status
+    if _uses(seen, spec) > 1:
+        why = (
+            f"it uses more than the {spec.resources.disk_gb} GiB of its workload;"
+            f" at {TOO_MUCH:g} times that it is hibernated"
+        )
+        return stating(seen, status, DISK_PRESSURE, ConditionStatus.TRUE, "TooMuchOnDisk", why)
+    if is_true(status.conditions, DISK_PRESSURE):
+        return stating(seen, status, DISK_PRESSURE, ConditionStatus.FALSE, "EnoughRoom")
+    return status
+
+
+def _uses(seen: Seen, spec: WorkloadSpec | None) -> float:
+    """Return how many times its disk an instance uses; 0 if that is not known."""
+    if seen.usage is None or seen.usage.used is None or spec is None:
+        return 0.0
+    return seen.usage.used / (spec.resources.disk_gb * GIB)
+
+
+def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do | Wait:
+    if is_true(claim.status.conditions, IDENTITY_DELIVERED):
+        return Wait("")
+    return patiently(seen, DeliverIdentity(pod.name, pod.uid))
+
+
+def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do | Wait:
+    if not (pod.overlays and seen.keeps) or spec is None or seen.usage is None:
+        return Wait("")
+    if seen.usage.due_in > NOW:
+        return Wait("", seen.usage.due_in)
+    return Do((LookAtUsage(pod),))
+
+
+def _idle(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Plan:
+    idle = None if spec is None else spec.idle
+    found = verdict(seen.now, idle, claim.status.claimed_at, claim.last_activity, seen.changes)
+    match found:
+        case Keep(until):
+            return Wait("", None if until is None else max(until - seen.now, timedelta(0)))
+        case Ask(directories):
+            return Do((AskChanges(pod, directories, found.since_ns),))
+        case Restamp():
+            return NoteActivity()
+        case Idle(_, why):
+            assert idle is not None, "nothing is idle without a rule for it"
+            # S3: destroy skips extraction. Activity that races this makes the write fail.
+            return leave(claim, "Idle", why, drop=idle.action == IdleAction.DESTROY)

@@ -1,0 +1,130 @@
+"""How a claim's status is made: phases, details and conditions. Pure.
+
+claim as seen + what was decided ─► WriteStatus, or None where the status says so already
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from boilerhouse.claims.machine import CLAIM, ClaimPhase
+from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.rounds import opened
+from boilerhouse.claims.seen import ClaimSeen, Seen, WriteStatus
+from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
+from boilerhouse.instances.seen import InstanceSeen
+
+SAID = 1024  # characters of a detail that a condition repeats
+
+INSTANCE_READY = "InstanceReady"
+IDENTITY_DELIVERED = "IdentityDelivered"
+DATA_RESTORED = "DataRestored"
+SNAPSHOT_CONFLICT = "SnapshotConflict"
+DISK_PRESSURE = "DiskPressure"
+
+
+def moved(claim: ClaimSeen, phase: ClaimPhase, detail: str) -> ClaimStatus:
+    """Return the status in another phase, or the same: the only way to write one."""
+    return structs.replace(
+        claim.status,
+        phase=CLAIM.move(claim.status.phase, phase),
+        detail=detail,
+        observed_generation=claim.generation,
+    )
+
+
+def go(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus:
+    return WriteStatus(moved(claim, phase, detail), reason)
+
+
+def leave(claim: ClaimSeen, reason: str, detail: str, *, drop: bool = False) -> WriteStatus:
+    """Begin a round of release, `detail` says why; `drop`: without saving."""
+    status = moved(claim, ClaimPhase.RELEASING, detail)
+    release = opened(claim.status, claim.again, detail, drop=drop)
+    return WriteStatus(structs.replace(status, release=release), reason)
+
+
+def said(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus | None:
+    """Write the phase with its detail; None if the status says so already."""
+    plan = go(claim, phase, reason, detail)
+    return None if plan.status == claim.status else plan
+
+
+def failed(seen: Seen, claim: ClaimSeen, reason: str, detail: str) -> WriteStatus | None:
+    """Write Error, with the reason where whoever asks later finds it; None if it is there."""
+    return _without(seen, claim, ClaimPhase.ERROR, reason, detail)
+
+
+def recovered(seen: Seen, claim: ClaimSeen, detail: str) -> WriteStatus:
+    """Leave Error, which is always a change."""
+    plan = _without(seen, claim, ClaimPhase.PENDING, "Recovered", detail)
+    assert plan is not None, "another phase is another status"
+    return plan
+
+
+def _without(
+    seen: Seen, claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
+) -> WriteStatus | None:
+    """Write a phase in which there is no instance to be used, and why there is none."""
+    stated = (ConditionStatus.FALSE, reason, detail[:SAID])
+    status = stating(seen, moved(claim, phase, detail), INSTANCE_READY, *stated)
+    return None if status == claim.status else WriteStatus(status, reason)
+
+
+def stating(
+    seen: Seen,
+    status: ClaimStatus,
+    condition: str,
+    is_so: ConditionStatus,
+    reason: str,
+    message: str = "",
+) -> ClaimStatus:
+    """Return the status with a condition stated."""
+    conditions = with_condition(
+        status.conditions,
+        condition,
+        is_so,
+        reason,
+        message,
+        generation=status.observed_generation,
+        now=seen.now,
+    )
+    return structs.replace(status, conditions=conditions)
+
+
+def with_instance(seen: Seen, status: ClaimStatus, pod: InstanceSeen) -> ClaimStatus:
+    """Return the status with what is to be said of an instance that is there."""
+    why = pod.trouble or pod.image_failure or "the instance is not ready"
+    ready = (
+        (ConditionStatus.TRUE, "Ready", "")
+        if pod.usable
+        else (ConditionStatus.FALSE, "NotReady", why)
+    )
+    # The files lie in memory: a machine that was down has lost them, and its agents begin anew.
+    life = f"after {pod.agent_restarts} restarts of the agent" if pod.agent_restarts else ""
+    before = find(status.conditions, IDENTITY_DELIVERED)
+    done = before is not None and (before.status, before.message) == (ConditionStatus.TRUE, life)
+    told = (
+        (ConditionStatus.TRUE, "Delivered", life)
+        if done or seen.delivered
+        else (ConditionStatus.UNKNOWN, "Delivering", "the instance does not know yet whose it is")
+    )
+    status = stating(seen, status, INSTANCE_READY, *ready)
+    return stating(seen, status, IDENTITY_DELIVERED, *told)
+
+
+def is_true(conditions: tuple[Condition, ...], name: str) -> bool:
+    found = find(conditions, name)
+    return found is not None and found.status == ConditionStatus.TRUE
+
+
+def error_reason(status: ClaimStatus) -> str:
+    """Return the word for why a claim is in Error, for programs."""
+    ready = find(status.conditions, INSTANCE_READY)
+    return "ClaimError" if ready is None else ready.reason
+
+
+def farewell(claim: ClaimSeen) -> str:
+    """Say who wanted the claim to go."""
+    done = "deleted" if claim.deleting else "released"
+    return f"{done} before it became Active" if claim.status.claimed_at is None else done
