@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from boilerhouse.core import names
+from boilerhouse.core.clock import rfc3339
 from boilerhouse.postmortems.model import (
     COMPONENT,
     DEATH,
@@ -21,6 +23,7 @@ from boilerhouse.postmortems.model import (
 )
 
 Body = dict[str, Any]
+_SECONDS = len("2026-01-31T12:00:00")
 
 
 def ending(log: bytes) -> tuple[bytes, bool]:
@@ -30,6 +33,22 @@ def ending(log: bytes) -> tuple[bytes, bool]:
     kept = log[-LOG_BYTES:]
     _, newline, lines = kept.partition(b"\n")
     return (lines if newline and lines else kept), True
+
+
+def of_life(log: bytes, began: datetime | None, ended: datetime | None) -> bytes:
+    """Return the lines of one life, without the times that begin them; without an end, all.
+
+    Times of lives are told in whole seconds, so a line of the life before or after may slip in,
+    but none of this one is lost.
+    """
+    first = b"" if began is None else rfc3339(began)[:_SECONDS].encode()
+    last = b"~" if ended is None else rfc3339(ended)[:_SECONDS].encode()
+    kept = []
+    for line in log.splitlines(keepends=True):
+        time, _, text = line.partition(b" ")
+        if first <= time[:_SECONDS] <= last:
+            kept.append(text)
+    return b"".join(kept)
 
 
 def secret(report: Report, log: bytes, number: str) -> Body:

@@ -23,14 +23,14 @@ _CUT_OFF = frozenset({"Unknown", "ContainerStatusUnknown"})
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """One death. `number` tells it from every other; `previous`: its log is the last life's."""
+    """One death. `number` tells it from every other; `began`: when the life did that ended."""
 
     number: str
     at: datetime | None  # None: nobody said, so it is now
     reason: str
     message: str = ""
     exit_code: int | None = None
-    previous: bool = False
+    began: datetime | None = None
 
 
 def may_have_died(pod: Pod) -> bool:
@@ -71,7 +71,7 @@ def death_of(pod: Pod, claim: Claim | None) -> Death | None:
         last.reason or "Ended",
         last.message,
         code,
-        previous=tenant.state.running is not None,
+        began=last.started_at,
     )
 
 

@@ -157,31 +157,26 @@ class PostMortems:
         return None
 
     async def _log(self, dead: Dead) -> tuple[bytes, str]:
-        """Return what the program wrote in the life that ended, or why that cannot be known."""
-        try:
-            text = await self._client.pods.log(
-                dead.pod.metadata.name,
-                container=TENANT_CONTAINER,
-                tail=_LINES,
-                previous=self._runs_again(dead),
-                limit=_LOG_LIMIT,
-            )
-        except ApiError as error:
-            return b"", error.message or "the node does not answer"
-        return text, ""
+        """Return what the program wrote in the life that ended, or why that cannot be known.
 
-    def _runs_again(self, dead: Dead) -> bool:
-        """Whether the program has begun another life by now: then its log is the one before."""
-        meta = dead.pod.metadata
-        now = self._pods.get(meta.namespace, meta.name)
-        if now is None or now.metadata.uid != meta.uid:
-            return dead.death.previous
-        return any(
-            one.name == TENANT_CONTAINER
-            and one.state.running is not None
-            and one.last_state.terminated is not None
-            for one in now.status.container_statuses
-        )
+        The next life may have begun, or not: so both logs are asked for, and times tell.
+        """
+        found, missing = b"", ""
+        for previous in (True, False):
+            try:
+                found += await self._client.pods.log(
+                    dead.pod.metadata.name,
+                    container=TENANT_CONTAINER,
+                    tail=_LINES,
+                    timestamps=True,
+                    previous=previous,
+                    limit=_LOG_LIMIT,
+                )
+                missing = ""
+            except ApiError as error:
+                if not previous:
+                    missing = error.message or "the node does not answer"
+        return build.of_life(found, dead.death.began, dead.death.at), missing
 
     def _report(self, dead: Dead, missing: str, cut: bool) -> Report:
         pod, death = dead.pod, dead.death

@@ -66,13 +66,15 @@ class PretendedNode:
         }
     )  # fmt: skip
     lines: list[str] = field(default_factory=lambda: ["one", "two", "three"])
+    last_life: list[str] = field(default_factory=list)  # what `previous` is answered with
     running: int = 0
     queries: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
 
     async def logs(self, pod: Body, request: Request) -> Reply | Stream:
         self.queries.append(request.query)
         tail = request.param("tailLines")
-        lines = self.lines[-int(tail) :] if tail and int(tail) else self.lines
+        written = self.last_life if request.param("previous") == "true" else self.lines
+        lines = written[-int(tail) :] if tail and int(tail) else written
 
         async def pieces() -> AsyncIterator[bytes]:
             self.running += 1

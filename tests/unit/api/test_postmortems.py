@@ -51,12 +51,13 @@ async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> No
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["instanceId"]
     assert (await rest.get(f"/instances/{name}/post-mortem")).status_code == 404
+    rest.node.last_life = ["2080-01-01T00:00:00.5Z hello", "2080-01-01T00:00:01.5Z help"]
+    rest.node.lines = ["2099-01-01T00:00:00.5Z hello again"]
     await crash(rest, name)
     await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
     told = (await rest.get(f"/instances/{name}/post-mortem")).json()
     assert (told["tenantId"], told["workloadRef"], told["instance"]) == ("alice", "web", name)
-    assert (told["reason"], told["exitCode"], told["log"]) == ("Error", 3, "one\ntwo\nthree\n")
-    assert ("previous", "true") in rest.node.queries[-1]
+    assert (told["reason"], told["exitCode"], told["log"]) == ("Error", 3, "hello\nhelp\n")
 
     async def event() -> bool:
         return any(e.reason == "InstanceDied" for e in (await rest.world.client.list(EVENTS)).items)

@@ -14,7 +14,7 @@ from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.kube.kinds import Pod
-from boilerhouse.postmortems.build import ending, secret
+from boilerhouse.postmortems.build import ending, of_life, secret
 from boilerhouse.postmortems.deaths import Death, death_of, may_have_died
 from boilerhouse.postmortems.decide import Delete, Seen, Wait, decide
 from boilerhouse.postmortems.model import KEPT, KEPT_FOR, LOG_BYTES, Report
@@ -49,14 +49,13 @@ def claim(phase: str = "Active", **meta: Any) -> Claim:
 
 
 def test_a_program_that_ended_has_died() -> None:
-    """Its log is that of the life before, once it runs again; it is one death either way."""
+    """Whether it ends, waits or runs again: it is one death."""
     again = death_of(crashed(), claim())
-    assert again == Death(f"pod-1/{rfc3339(LATER)}", LATER, "Error", "", 1, previous=True)
+    assert again == Death(f"pod-1/{rfc3339(LATER)}", LATER, "Error", "", 1)
     just = {"name": "tenant", "state": {"terminated": CRASH}}
-    first = death_of(pod(phase="Running", containerStatuses=[just]), claim())
-    assert first is not None and first == replace(again, previous=False)
+    assert death_of(pod(phase="Running", containerStatuses=[just]), claim()) == again
     waits = {"name": "tenant", "state": {"waiting": {}}, "lastState": {"terminated": CRASH}}
-    assert death_of(pod(phase="Running", containerStatuses=[waits]), claim()) == first
+    assert death_of(pod(phase="Running", containerStatuses=[waits]), claim()) == again
 
 
 def test_what_nobody_saw_end_has_not_died() -> None:
@@ -111,6 +110,18 @@ def test_the_living_are_passed_over() -> None:
     assert may_have_died(pod(phase="Failed"))
     assert death_of(pod(phase="Running"), claim()) is None
     assert death_of(pod(phase="Running", containerStatuses=[fine]), claim()) is None
+
+
+def test_the_log_is_that_of_the_life_that_ended() -> None:
+    """Lines of the lives before and after it are told by their times."""
+    log = b"".join(
+        b"%sT12:00:%02d.123Z line %d\n" % (b"2026-05-01", second, second) for second in range(5)
+    )
+    moment = NOW.replace(microsecond=0)
+    life = of_life(log, moment + timedelta(seconds=1), moment + timedelta(seconds=3))
+    assert life == b"line 1\nline 2\nline 3\n"
+    assert of_life(log, None, None).count(b"line") == 5
+    assert of_life(b"", None, None) == b""
 
 
 def test_the_end_of_a_log_is_kept_in_whole_lines() -> None:
