@@ -26,6 +26,7 @@ from boilerhouse.api.handlers import (
     instances,
     logs,
     postmortems,
+    releases,
     resources,
     settings,
     snapshots,
@@ -39,7 +40,7 @@ BODY_LIMIT = 3 << 20
 
 HANDLERS = [
     tenants.claim,
-    tenants.release,
+    *releases.HANDLERS,
     tenants.list_tenants,
     tenants.get_tenant,
     instances.list_instances,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from litestar.params import QueryParameter
+from msgspec import Meta
 
 from boilerhouse.api.auth import Caller
 from boilerhouse.api.errors import Problem, bad_request
@@ -18,6 +19,9 @@ Wait = Annotated[
     QueryParameter(ge=0, le=300, description="Seconds to wait for the outcome, 0 to 300."),
 ]
 DEFAULT_WAIT = 30.0
+SHORTEST = 0.5  # seconds: `wait=0` still writes the wish before it answers
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
@@ -28,6 +32,18 @@ def tenant_id(text: str) -> str:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise Problem(400, "BadTenantId", f"{shown!r} is not a tenant id: {TENANT_RULE}")
     return text
+
+
+def one_workload(workload: str | None, workload_ref: str | None) -> str:
+    """Return the workload that a body names, by either of two names for it."""
+    named = {name for name in (workload, workload_ref) if name is not None}
+    if len(named) != 1:
+        raise bad_request(
+            'workload: name one, as in {"workload": "my-agent"}'
+            if not named
+            else "workload and workloadRef name two different workloads"
+        )
+    return named.pop()
 
 
 def own_tenant(caller: Caller, text: str, workload: str | None = None) -> str:

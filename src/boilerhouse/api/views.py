@@ -84,15 +84,6 @@ class Claimed(View, frozen=True):
     detail: str | None = None
 
 
-class Released(View, frozen=True):
-    tenant_id: str
-    workload_ref: str
-    status: str  # "released" or "releasing"
-    phase: str
-    snapshot: dict[str, str] | None
-    detail: str | None = None
-
-
 class Resource(View, frozen=True):
     """An object of one of our kinds, without what only Kubernetes cares for."""
 
@@ -191,18 +182,6 @@ def timings(stages: Mapping[str, float], total: float) -> dict[str, float]:
     whole = max(round(total * 1e6), sum(micros.values()))
     micros["api"] = micros.get("api", 0) + whole - sum(micros.values())
     return {name: count / 1000 for name, count in micros.items()} | {"total": whole / 1000}
-
-
-def released(tenant: str, workload: str, phase: ClaimPhase, detail: str) -> Released:
-    """Show how far a release has come."""
-    return Released(
-        tenant_id=tenant,
-        workload_ref=workload,
-        status="released" if phase == ClaimPhase.RELEASED else "releasing",
-        phase=str(phase),
-        snapshot=None,  # nothing is saved yet by a release
-        detail=detail or None,
-    )
 
 
 def resource(body: Mapping[str, Any]) -> Resource:

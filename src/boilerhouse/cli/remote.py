@@ -121,15 +121,31 @@ def claim(
 
 
 def release(
-    tenant: Tenant, workload: Workload, wait: Wait = 30, output: Output = Plain.TEXT
+    tenant: Tenant,
+    workload: Workload,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try a release that failed again now.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Give up what a failed release cannot save; asks first."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait: Wait = 30,
+    output: Output = Plain.TEXT,
 ) -> None:
     """Take a tenant's instance away.
 
     Exit code 0 when it is gone, 3 when that still goes on after --wait seconds.
     """
+    from boilerhouse.cli.tenancy import force as run_force
     from boilerhouse.cli.tenancy import release as run
 
-    with_rest(lambda rest: run(rest, tenant, workload, wait=wait, output=output))
+    if retry and force:
+        raise typer.BadParameter("--retry and --force exclude each other")
+    if force:
+        with_rest(lambda rest: run_force(rest, tenant, workload, yes=yes, wait=wait, output=output))
+    with_rest(lambda rest: run(rest, tenant, workload, retry=retry, wait=wait, output=output))
 
 
 def exec_(

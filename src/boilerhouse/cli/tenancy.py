@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import msgspec
 import typer
 
-from boilerhouse.cli.rest import PATIENCE, PENDING, Rest, segment
+from boilerhouse.cli.rest import PATIENCE, PENDING, Failure, Rest, segment
+from boilerhouse.cli.snapshot import size_of
 
 
 def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, output: str) -> int:
@@ -30,11 +35,13 @@ def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, 
     return PENDING if status == 202 else 0
 
 
-def release(rest: Rest, tenant: str, workload: str, *, wait: float, output: str) -> int:
+def release(
+    rest: Rest, tenant: str, workload: str, *, retry: bool, wait: float, output: str
+) -> int:
     """Release; exit 0 when the instance is gone, PENDING when that is still under way."""
     status, body = rest.call(
         "POST",
-        f"tenants/{segment(tenant)}/release",
+        f"tenants/{segment(tenant)}/release{'/retry' if retry else ''}",
         {"workload": workload},
         query={"wait": f"{wait:g}"},
         timeout=wait + PATIENCE,
@@ -44,5 +51,50 @@ def release(rest: Rest, tenant: str, workload: str, *, wait: float, output: str)
     elif status == 202:
         typer.echo(f"{tenant}'s {workload} is still being released ({body['phase']})", err=True)
     else:
-        typer.echo(f"{tenant}'s {workload} is released")
+        typer.echo(f"{tenant}'s {workload} is released{_saved(body.get('snapshot'))}")
     return PENDING if status == 202 else 0
+
+
+def force(rest: Rest, tenant: str, workload: str, *, yes: bool, wait: float, output: str) -> int:
+    """Give up what cannot be saved. What that is comes first, and people are asked."""
+    path, body = f"tenants/{segment(tenant)}/release/force", {"workload": workload}
+    _, told = rest.call("POST", path, body, query={"dryRun": "true"})
+    for line in _losses(told["lost"]):
+        typer.echo(line, err=True)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise Failure("nothing was done: say --yes", 2)
+        typer.confirm("Give it up?", abort=True, err=True)
+    query = {"wait": f"{wait:g}"}
+    status, done = rest.call("POST", path, body, query=query, timeout=wait + PATIENCE)
+    if output == "json":
+        typer.echo(msgspec.json.format(msgspec.json.encode(done), indent=2))
+    elif status == 202:
+        typer.echo(f"{tenant}'s {workload} is still being released ({done['phase']})", err=True)
+    else:
+        typer.echo(f"{tenant}'s {workload} is released by force")
+    return PENDING if status == 202 else 0
+
+
+def _saved(snapshot: Mapping[str, Any] | None) -> str:
+    if snapshot is None:
+        return ""
+    version = f" as version {snapshot['version']}" if "version" in snapshot else ""
+    if snapshot["current"]:
+        return f"; its files are saved{version}"
+    return (
+        "; its files are saved beside the current version, which came to be meanwhile:"
+        " see `boilerhouse snapshot ls`"
+    )
+
+
+def _losses(lost: Mapping[str, Any]) -> Iterator[str]:
+    yield f"lost: {lost['detail']}"
+    last, usage = lost.get("lastSnapshot"), lost.get("usage")
+    if last is not None:
+        yield f"last snapshot: version {last['version']}, {last['createdAt']}"
+    if usage is not None:
+        least = "" if usage["complete"] else "at least "
+        yield f"in the instance: {least}{size_of(usage['bytes'])} in {usage['entries']} files"
+    for unknown in lost.get("unknown") or ():
+        yield f"unknown: {unknown}"

@@ -33,6 +33,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.resources import SECRETS
 from boilerhouse.listening import bind
 from tests.controllers.world import NODE, World, make_node, started
+from tests.unit.api.files import Files
 from tests.unit.api.node import PretendedNode
 
 SIGNING = b"s" * 32
@@ -68,7 +69,7 @@ class Rest:
 
 @asynccontextmanager
 async def opened_rest(
-    directory: Path, key: str = "", helper: Helper | None = None
+    directory: Path, key: str = "", helper: Helper | None = None, files: Files | None = None
 ) -> AsyncIterator[Rest]:
     async with AsyncExitStack() as stack:
         store = await Store.open(directory)
@@ -83,6 +84,8 @@ async def opened_rest(
         node = PretendedNode()
         server.nodes[NODE] = node
         world = World(client, SystemClock())
+        if files is not None:
+            world.operator = world.another_operator(snapshots=files)
         snapshots = None
         if helper is not None:
             await client.create(SECRETS, helper_secret(HELPER_TOKEN))

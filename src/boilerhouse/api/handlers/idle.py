@@ -143,7 +143,7 @@ def _inactive(found: Explanation, status: ClaimStatus, idle: IdleSpec) -> Explan
     """Explain a claim without an instance to be judged."""
     why = status.detail or f"the claim is {status.phase}: only an Active one can be idle"
     then, deadline = "nothing", None
-    released: datetime | None = None
+    released = status.release.released_at if status.release is not None else None
     if status.phase == ClaimPhase.RELEASED:
         then = "the next claim brings the instance back"
         if idle.released_ttl_seconds is not None and released is not None:

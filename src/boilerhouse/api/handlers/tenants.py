@@ -1,36 +1,38 @@
-"""/tenants: claim and release, and who has what."""
+"""/tenants: claims, and who has what."""
 
 from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.params import FromPath, JSONBody
-from msgspec import Meta
 
 from boilerhouse.api import views
 from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
-from boilerhouse.api.errors import Problem, bad_request, conflict, not_found
+from boilerhouse.api.errors import Problem, conflict, not_found
 from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
-from boilerhouse.api.inputs import DEFAULT_WAIT, Wait, own_tenant, tenant_id
+from boilerhouse.api.inputs import (
+    DEFAULT_WAIT,
+    SHORTEST,
+    Name,
+    Wait,
+    one_workload,
+    own_tenant,
+    tenant_id,
+)
 from boilerhouse.api.paths import V1
 from boilerhouse.claims.acquire import Acquired, AnotherTenant, UnknownWorkload
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import Claim
-from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core.names import claim_name
-
-SHORTEST = 0.5  # seconds: `wait=0` still writes the claim before it answers
-
-Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -39,13 +41,6 @@ class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     workload: Name | None = None
     workload_ref: Name | None = None
     resume: bool = True
-
-
-class ReleaseRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Which workload; `workloadRef` is another name for it."""
-
-    workload: Name | None = None
-    workload_ref: Name | None = None
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/claim", opt={"scope": ADMIN}, status_code=201)
@@ -59,7 +54,7 @@ async def claim(
     """Give a tenant its instance: 200 if it runs already, 201 if made, 202 if still pending."""
     began = house.clock.monotonic()
     tenant = tenant_id(tenant)
-    workload = _workload(data)
+    workload = one_workload(data.workload, data.workload_ref)
     try:
         async with connected(request.receive):
             with house.operator.way.taken():
@@ -102,35 +97,6 @@ async def _acquired(
         acquired = dataclasses.replace(acquired, claim=noted)
         if acquired.usable or house.clock.monotonic() >= end:
             return acquired
-
-
-@post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
-async def release(
-    tenant: FromPath[str],
-    data: JSONBody[ReleaseRequest],
-    house: TheHouse,
-    request: Request[Any, Any, Any],
-    wait: Wait = DEFAULT_WAIT,
-) -> Response[views.Released]:
-    """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
-    tenant = tenant_id(tenant)
-    workload = _workload(data)
-    try:
-        async with connected(request.receive):
-            answer = await house.operator.releaser.release(
-                tenant, workload, wait=timedelta(seconds=max(wait, SHORTEST))
-            )
-    except NotClaimed:
-        raise Problem(
-            404, "ClaimNotFound", f"tenant {tenant!r} has no claim on workload {workload!r}"
-        ) from None
-    if answer.phase == ClaimPhase.RELEASE_FAILED:
-        detail = answer.detail or "the files could not be saved"
-        raise conflict("ReleaseFailed", f"the release failed: {detail}", {"phase": answer.phase})
-    body = views.released(tenant, workload, answer.phase, answer.detail)
-    if body.status == "released":
-        return Response(body, status_code=200)
-    return Response(body, status_code=202, headers=_location(tenant))
 
 
 @get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
@@ -192,17 +158,6 @@ def _pending(tenant: str, workload: str, phase: ClaimPhase) -> Response[views.Cl
 
 def _location(tenant: str) -> dict[str, str]:
     return {"location": f"/api/v1/tenants/{quote(tenant, safe='')}"}
-
-
-def _workload(data: ClaimRequest | ReleaseRequest) -> str:
-    named = {name for name in (data.workload, data.workload_ref) if name is not None}
-    if len(named) != 1:
-        raise bad_request(
-            'workload: name one, as in {"workload": "my-agent"}'
-            if not named
-            else "workload and workloadRef name two different workloads"
-        )
-    return named.pop()
 
 
 def _failed(claim: Claim) -> Problem:

@@ -1,0 +1,275 @@
+"""/tenants/{id}/release: taking an instance away, once more, or by force.
+
+release, retry, force ─► Releaser ─► Released and what was saved | under way | failed, and when next
+
+A release that cannot save the tenant's files keeps the instance. Force gives them up: the answer
+says what that is, and `dryRun` says so before anything is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from litestar import Request, Response, post
+from litestar.params import FromPath, JSONBody, QueryParameter
+
+from boilerhouse.agent.protocol import Refused
+from boilerhouse.api.auth import ADMIN
+from boilerhouse.api.errors import Problem, conflict
+from boilerhouse.api.hangup import connected
+from boilerhouse.api.house import House, TheHouse
+from boilerhouse.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
+from boilerhouse.api.paths import V1
+from boilerhouse.api.stored import Snapshot, shown
+from boilerhouse.api.views import View
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import Claim
+from boilerhouse.claims.release import NotClaimed, NotFailed, ReleaseAnswer, would_lose
+from boilerhouse.core.clock import rfc3339
+from boilerhouse.core.errors import Retry
+from boilerhouse.helper.wire import Version
+from boilerhouse.kube.status import ApiError
+
+PATIENCE = 5.0  # seconds for what is only told along
+
+T = TypeVar("T")
+
+DryRun = Annotated[bool, QueryParameter(name="dryRun", description="Only say what would be lost.")]
+
+
+class ReleaseRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Which workload; `workloadRef` is another name for it."""
+
+    workload: Name | None = None
+    workload_ref: Name | None = None
+
+
+class SavedSnapshot(View, frozen=True):
+    """What a release saved. Not `current`: another version came to be while the instance ran."""
+
+    digest: str
+    current: bool
+    path: str | None = None
+    version: int | None = None
+    size: int | None = None
+    created_at: str | None = None
+
+
+class Released(View, frozen=True):
+    tenant_id: str
+    workload_ref: str
+    status: str  # "released" or "releasing"
+    phase: str
+    snapshot: SavedSnapshot | None  # None: nothing was saved
+    detail: str | None = None
+
+
+class UsageView(View, frozen=True):
+    """What lies in the instance; not `complete`: at least this much."""
+
+    bytes: int
+    entries: int
+    complete: bool
+
+
+class Lost(View, frozen=True):
+    """What force gives up: everything in the instance that is newer than the last snapshot."""
+
+    detail: str
+    last_snapshot: Snapshot | None  # None: nothing is stored, or nobody could tell
+    usage: UsageView | None  # None: the instance did not tell
+    unknown: list[str] | None = None  # why something above is not known
+
+
+class Forced(View, frozen=True):
+    tenant_id: str
+    workload_ref: str
+    status: str  # "released", "releasing", or "kept" of a dry run
+    phase: str
+    lost: Lost
+    detail: str | None = None
+
+
+@post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
+async def release(
+    tenant: FromPath[str],
+    data: JSONBody[ReleaseRequest],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    wait: Wait = DEFAULT_WAIT,
+) -> Response[Released]:
+    """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
+    tenant = tenant_id(tenant)
+    workload = one_workload(data.workload, data.workload_ref)
+    going = house.operator.releaser.release(tenant, workload, wait=_seconds(wait))
+    return await _released(house, request, tenant, workload, going)
+
+
+@post(f"{V1}/tenants/{{tenant:str}}/release/retry", opt={"scope": ADMIN}, status_code=200)
+async def retry_release(
+    tenant: FromPath[str],
+    data: JSONBody[ReleaseRequest],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    wait: Wait = DEFAULT_WAIT,
+) -> Response[Released]:
+    """Try a release that failed again now, instead of when its back-off is over."""
+    tenant = tenant_id(tenant)
+    workload = one_workload(data.workload, data.workload_ref)
+    going = house.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
+    return await _released(house, request, tenant, workload, going)
+
+
+@post(f"{V1}/tenants/{{tenant:str}}/release/force", opt={"scope": ADMIN}, status_code=200)
+async def force_release(
+    tenant: FromPath[str],
+    data: JSONBody[ReleaseRequest],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
+    wait: Wait = DEFAULT_WAIT,
+    dry_run: DryRun = False,
+) -> Response[Forced]:
+    """Give up what a failed release cannot save, and the instance with it; says what that is."""
+    tenant = tenant_id(tenant)
+    workload = one_workload(data.workload, data.workload_ref)
+    releaser = house.operator.releaser
+    async with connected(request.receive):
+        claim = await _told(releaser.failed_claim(tenant, workload), tenant, workload)
+        lost = await _lost(house, claim, tenant, workload)
+        if dry_run:
+            phase = ClaimPhase.PENDING if claim.status is None else claim.status.phase
+            body = Forced(
+                tenant_id=tenant, workload_ref=workload, status="kept", phase=phase, lost=lost
+            )
+            return Response(body, status_code=200)
+        going = releaser.force(tenant, workload, wait=_seconds(wait))
+        answer = await _told(going, tenant, workload)
+    gone = answer.phase == ClaimPhase.RELEASED
+    forced = Forced(
+        tenant_id=tenant,
+        workload_ref=workload,
+        status="released" if gone else "releasing",
+        phase=answer.phase,
+        lost=lost,
+        detail=answer.detail or None,
+    )
+    return Response(forced, status_code=200 if gone else 202, headers=_location(gone, tenant))
+
+
+async def _released(
+    house: House,
+    request: Request[Any, Any, Any],
+    tenant: str,
+    workload: str,
+    going: Awaitable[ReleaseAnswer],
+) -> Response[Released]:
+    async with connected(request.receive):
+        answer = await _told(going, tenant, workload)
+    if answer.phase == ClaimPhase.RELEASE_FAILED:
+        raise _failed(answer)
+    gone = answer.phase == ClaimPhase.RELEASED
+    body = Released(
+        tenant_id=tenant,
+        workload_ref=workload,
+        status="released" if gone else "releasing",
+        phase=answer.phase,
+        snapshot=await _saved(house, tenant, workload, answer) if answer.saved else None,
+        detail=answer.detail or None,
+    )
+    return Response(body, status_code=200 if gone else 202, headers=_location(gone, tenant))
+
+
+async def _told(going: Awaitable[T], tenant: str, workload: str) -> T:
+    """Await it; what there is not, or has not failed, is told as what it is."""
+    try:
+        return await going
+    except NotClaimed:
+        raise Problem(
+            404, "ClaimNotFound", f"tenant {tenant!r} has no claim on workload {workload!r}"
+        ) from None
+    except NotFailed as error:
+        raise conflict("NotFailed", f"{error}; release it first") from None
+
+
+def _failed(answer: ReleaseAnswer) -> Problem:
+    """Say that the files could not be saved, how often it was tried, and when it will be again."""
+    detail = answer.detail or "the files could not be saved"
+    details: dict[str, object] = {"phase": answer.phase}
+    if answer.release is not None:
+        details["attempts"] = answer.release.attempts
+        details["lastError"] = answer.release.last_error
+        if answer.release.next_try_at is not None:
+            details["nextTryAt"] = rfc3339(answer.release.next_try_at)
+    return conflict("ReleaseFailed", f"the release failed: {detail}", details)
+
+
+async def _saved(house: House, tenant: str, workload: str, answer: ReleaseAnswer) -> SavedSnapshot:
+    """Show what was saved; what the store cannot tell now is left out: it is saved all the same."""
+    current, _ = await _current(house, tenant, workload)
+    if answer.aside or current is None or current.digest != answer.saved:
+        return SavedSnapshot(digest=answer.saved, current=not answer.aside)
+    return SavedSnapshot(
+        digest=current.digest,
+        current=True,
+        path=current.path,
+        version=current.seq,
+        size=current.size,
+        created_at=current.created_at,
+    )
+
+
+async def _lost(house: House, claim: Claim, tenant: str, workload: str) -> Lost:
+    """Gather what force gives up. Nothing here may keep it from being forced."""
+    unknown = []
+    current, why = await _current(house, tenant, workload)
+    if why:
+        unknown.append(f"the last snapshot: {why}")
+    usage, why = await _usage(house, claim)
+    if why:
+        unknown.append(f"what lies in the instance: {why}")
+    return Lost(
+        detail=would_lose(claim),
+        last_snapshot=None if current is None else shown(current),
+        usage=usage,
+        unknown=unknown or None,
+    )
+
+
+async def _current(house: House, tenant: str, workload: str) -> tuple[Version | None, str]:
+    """Return the current version, or why nobody can tell."""
+    if house.snapshots is None:
+        return None, "there is no snapshot helper to ask"
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await house.snapshots.current(tenant, workload), ""
+    except (Retry, Refused, ApiError, TimeoutError) as error:
+        return None, str(error) or f"no answer within {PATIENCE:g} s"
+
+
+async def _usage(house: House, claim: Claim) -> tuple[UsageView | None, str]:
+    """Return how much lies in the instance, or why nobody can tell."""
+    pod = "" if claim.status is None else claim.status.instance_id
+    if house.helper is None or not pod:
+        return None, "there is nobody to ask"
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found = await house.helper.usage(pod)
+    except (Retry, Refused, ApiError, TimeoutError) as error:
+        return None, str(error) or f"no answer within {PATIENCE:g} s"
+    return UsageView(bytes=found.used, entries=found.entries, complete=found.complete), ""
+
+
+def _seconds(wait: float) -> timedelta:
+    return timedelta(seconds=max(wait, SHORTEST))
+
+
+def _location(gone: bool, tenant: str) -> dict[str, str]:
+    return {} if gone else {"location": f"{V1}/tenants/{quote(tenant, safe='')}"}
+
+
+HANDLERS = [release, retry_release, force_release]

@@ -1,0 +1,53 @@
+"""Files of instances that run no processes: nothing to save, and saving may fail."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from boilerhouse.agent.protocol import Changes
+from boilerhouse.claims.seen import Mode, SavedSeen
+from boilerhouse.core.errors import Retry
+
+
+@dataclass
+class Files:
+    """What is stored, by tenant and workload; `failing` says why nothing can be saved."""
+
+    failing: str = ""
+    aside: bool = False
+    stored: dict[tuple[str, str], str] = field(default_factory=dict)
+    restored: list[str] = field(default_factory=list)
+    newest: int | None = None  # change in every instance
+
+    async def current(self, tenant: str, workload: str) -> str:
+        return self.stored.get((tenant, workload), "")
+
+    async def previous(self, tenant: str, workload: str, digest: str) -> str:
+        return ""
+
+    async def restore(
+        self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
+    ) -> tuple[str, ...]:
+        self.restored.append(digest)
+        return ()
+
+    async def save(
+        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+    ) -> SavedSeen:
+        if self.failing:
+            raise Retry(self.failing)
+        digest = hashlib.sha256(f"{uid} {turn}".encode()).hexdigest()
+        if not self.aside:
+            self.stored[tenant, workload] = digest
+        return SavedSeen(digest, self.aside)
+
+    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+        return
+
+    async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
+        return Changes(self.newest, True, 0)
+
+    async def usage(self, pod: str, uid: str) -> int:
+        return 0

@@ -1,0 +1,148 @@
+"""Release, once more, or by force: what is answered when, and what stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.core.clock import parse_time
+from tests.unit.api.conftest import Rest, opened_rest, soon
+from tests.unit.api.files import Files
+
+WEB = {"workload": "web"}
+RELEASE = "/tenants/alice/release"
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files()
+
+
+@pytest.fixture
+async def rest(tmp_path: Path, files: Files) -> AsyncIterator[Rest]:
+    """A house whose instances have files to save."""
+    async with opened_rest(tmp_path / "data", files=files) as opened:
+        await opened.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
+        yield opened
+
+
+@pytest.fixture
+async def failed(rest: Rest, files: Files) -> Rest:
+    """The same, with a release that could not be saved."""
+    await rest.claim("alice")
+    files.failing = "the volume is full"
+    answer = await rest.post(RELEASE, WEB)
+    assert answer.status_code == 409, answer.text
+    return rest
+
+
+async def test_a_release_says_what_was_saved(rest: Rest, files: Files) -> None:
+    """200, Released, and the version; the tenant's next claim has it back."""
+    await rest.claim("alice")
+    body = (await rest.post(RELEASE, WEB)).json()
+    assert (body["status"], body["phase"]) == ("released", "Released")
+    assert body["snapshot"] == {"digest": files.stored["alice", "web"], "current": True}
+    again = await rest.claim("alice")
+    assert (again.status_code, again.json()["source"]) == (201, "cold+data")
+    assert files.restored == [body["snapshot"]["digest"]]
+
+
+async def test_a_save_beside_the_current_version_is_told(rest: Rest, files: Files) -> None:
+    """Nothing is lost, and the answer says that it is not what a claim restores."""
+    await rest.claim("alice")
+    files.aside = True
+    body = (await rest.post(RELEASE, WEB)).json()
+    assert (body["phase"], body["snapshot"]["current"]) == ("Released", False)
+
+
+async def test_a_release_that_cannot_save_says_when_it_is_tried_again(failed: Rest) -> None:
+    """409 with the attempts, the last error and the next try; the instance stays."""
+    claim = (await failed.get("/tenants/alice")).json()["claims"][0]
+    assert (claim["phase"], bool(claim["instanceId"])) == ("ReleaseFailed", True)
+    answer = await failed.post(RELEASE, WEB)
+    body = answer.json()
+    assert (answer.status_code, body["code"]) == (409, "ReleaseFailed")
+    assert body["details"]["attempts"] >= 3
+    assert "the volume is full" in body["details"]["lastError"]
+    assert parse_time(body["details"]["nextTryAt"]) > failed.world.clock.now()
+
+
+async def test_a_retry_is_made_now(failed: Rest, files: Files) -> None:
+    """Once the cause is gone it goes through, a minute before its turn."""
+    files.failing = ""
+    body = (await failed.post(f"{RELEASE}/retry", WEB)).json()
+    assert (body["phase"], body["snapshot"]["current"]) == ("Released", True)
+
+
+async def test_force_says_first_what_is_lost(failed: Rest, files: Files) -> None:
+    """A dry run says it and does nothing; then the instance goes, and nothing was saved."""
+    told = await failed.post(f"{RELEASE}/force", WEB, params={"dryRun": "true"})
+    assert told.status_code == 200, told.text
+    lost = told.json()["lost"]
+    assert told.json()["status"] == "kept"
+    assert "everything that the tenant wrote since" in lost["detail"]
+    assert lost["lastSnapshot"] is None
+    assert lost["usage"] is None
+    assert len(lost["unknown"]) == 2
+    assert (await failed.get("/tenants/alice")).status_code == 200
+    done = await failed.post(f"{RELEASE}/force", WEB)
+    assert (done.status_code, done.json()["status"]) == (200, "released")
+    assert done.json()["lost"]["detail"] == lost["detail"]
+    assert files.stored == {}
+    assert (await failed.get("/tenants/alice")).status_code == 404
+
+
+async def test_claiming_again_gives_the_living_instance_back(failed: Rest, files: Files) -> None:
+    """`existing`, the same instance, and nothing was moved."""
+    before = (await failed.get("/tenants/alice")).json()["claims"][0]["instanceId"]
+    again = await failed.claim("alice")
+    assert (again.status_code, again.json()["source"]) == (200, "existing")
+    assert again.json()["instanceId"] == before
+    assert files.restored == []
+
+
+@pytest.mark.parametrize("wish", ["retry", "force"])
+async def test_only_what_failed_is_retried_or_forced(rest: Rest, wish: str) -> None:
+    """409 for a tenant that is Active, 404 for one without a claim, 400 without a workload."""
+    assert (await rest.post(f"{RELEASE}/{wish}", WEB)).status_code == 404
+    assert (await rest.post(f"{RELEASE}/{wish}", {})).status_code == 400
+    await rest.claim("alice")
+    answer = await rest.post(f"{RELEASE}/{wish}", WEB)
+    assert (answer.status_code, answer.json()["code"]) == (409, "NotFailed")
+
+
+async def test_an_idle_instance_is_hibernated_and_revived(rest: Rest, files: Files) -> None:
+    """Released with `idle` in the detail, the claim stays, and the next call gets its files."""
+    await rest.world.ready_workload(
+        "nap",
+        filesystem={"overlayDirs": ["/workspace"]},
+        idle={"timeoutSeconds": 1, "watchDirs": ["/workspace"]},
+    )
+    made = (await rest.claim("alice", "nap")).json()
+    claim = await rest.world.claimed(made["claim"], "Released")
+    assert claim.status is not None
+    assert "idle for 1 s" in claim.status.detail
+    told = (await rest.get("/tenants/alice/workloads/nap/idle")).json()
+    assert (told["state"], "idle for 1 s" in told["why"]) == ("released", True)
+    assert "brings the instance back" in told["then"]
+    back = await rest.claim("alice", "nap")
+    assert (back.status_code, back.json()["source"]) == (201, "cold+data")
+    assert files.restored == [files.stored["alice", "nap"]]
+
+
+async def test_an_idle_instance_with_destroy_is_not_saved(rest: Rest, files: Files) -> None:
+    """S3: destroy skips extraction; what is stored stays. The claim goes after its time."""
+    files.stored["alice", "nap"] = "0" * 64
+    await rest.world.ready_workload(
+        "nap",
+        filesystem={"overlayDirs": ["/workspace"]},
+        idle={"timeoutSeconds": 1, "action": "destroy", "releasedTTLSeconds": 1},
+    )
+    made = (await rest.claim("alice", "nap")).json()
+    await rest.world.claimed(made["claim"], "Released")
+    await rest.world.gone(CLAIMS, made["claim"])
+    assert files.stored["alice", "nap"] == "0" * 64
+    await soon(lambda: not rest.house.informers.claims.cache)
