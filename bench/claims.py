@@ -1,7 +1,10 @@
 """Claims over HTTP on one machine, by tier: existing, pool, cold; one by one, many, all at once.
 
 The tenant's process is `sleep`, started by the kubelet in its sandbox: its own start is not ours to
-measure. Refills are waited for between measurements, so that they are not part of them.
+measure. Refills are waited for between measurements and measured apart. The callers are another
+process than the server, and what they cost themselves is said too: on two processors they take from
+what they measure. Two yardsticks of the same run: a request that does nothing, and the commits of a
+warm claim without anything around them.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ from typing import Any
 from bench.api import as_a_user
 from bench.figures import Figure, milliseconds, percentile
 from bench.keepalive import Connection
+from bench.store import key, pod
+from boilerhouse.embedded.storage.store import Put, Store
 
 WARM = 300
+COMMITS = 3  # of a warm claim, one after another: the Claim, the Pod, the Claim's status
 TENANTS = itertools.count(1)
 API = "/api/v1"
 
@@ -71,14 +77,16 @@ async def ok(connection: Connection, method: str, path: str, body: object = None
     return answer
 
 
-async def warm(connection: Connection, size: int) -> None:
-    """Have `size` warm instances, however long it takes."""
+async def warm(connection: Connection, size: int) -> Figure:
+    """Have `size` warm instances, however long it takes; say how long."""
+    began = time.perf_counter()
     spec = {"workloadRef": "warm", "size": size, "maxFillConcurrency": 8}
     await ok(connection, "PUT", "/pools/warm", {"spec": spec})
     for _ in range(2400):
         pool = await ok(connection, "GET", "/pools/warm")
         if (pool.get("status") or {}).get("ready", 0) >= size:
-            return
+            took = time.perf_counter() - began
+            return Figure(f"  the pool had {size} ready after", f"{took:.1f} s")
         await asyncio.sleep(0.05)
     raise TimeoutError(f"the pool does not fill: {pool}")
 
@@ -130,8 +138,8 @@ async def figures(directory: Path) -> list[Figure]:
     async with up(directory / "claims") as port, Connection(port) as connection:
         await ok(connection, "POST", "/workloads", workload("warm", 0.05))
         await ok(connection, "POST", "/workloads", workload("cold", 1))
-        found = [await no_op(connection)]
-        await warm(connection, 60)
+        found = [await no_op(connection), await bare_commits(directory / "commits")]
+        found.append(await warm(connection, 60))
         one_by_one = await in_turn(port, fresh(50))
         assert {answer["source"] for _, answer in one_by_one} == {"pool"}
         found += latency("pool, one by one", one_by_one, 0.003, 0.010)
@@ -139,10 +147,10 @@ async def figures(directory: Path) -> list[Figure]:
         found += latency("existing, one by one", again, None, 0.005)
         await release_all(port)
 
-        await warm(connection, WARM)
+        found.append(await warm(connection, WARM))
         found += await many(port)
         await release_all(port)
-        await warm(connection, WARM)
+        found.append(await warm(connection, WARM))
         found += await burst(port)
         await ok(connection, "PUT", "/pools/warm", {"spec": {"workloadRef": "warm", "size": 0}})
         await release_all(port)
@@ -160,7 +168,22 @@ async def no_op(connection: Connection) -> Figure:
         began = time.perf_counter()
         await ok(connection, "GET", "/health")
         times.append(time.perf_counter() - began)
-    return Figure("yardstick: a REST request that does nothing", milliseconds(times))
+    what = "yardstick: a REST request that does nothing"
+    return Figure(what, milliseconds(times), raw=(*times,))
+
+
+async def bare_commits(directory: Path) -> Figure:
+    """Write what a warm claim writes, one after another, with nothing else to do."""
+    store = await Store.open(directory)
+    times = []
+    for n in range(100):
+        began = time.perf_counter()
+        for _ in range(COMMITS):
+            await store.submit(Put(key(f"pod-{n}"), pod(f"pod-{n}")))
+        times.append(time.perf_counter() - began)
+    await store.close()
+    what = f"yardstick: the {COMMITS} commits of a warm claim, bare"
+    return Figure(what, milliseconds(times), raw=(*times,))
 
 
 def latency(what: str, timed: Timed, p50: float | None, p99: float | None) -> list[Figure]:
@@ -177,15 +200,19 @@ def latency(what: str, timed: Timed, p50: float | None, p99: float | None) -> li
 async def many(port: int, clients: int = 16) -> list[Figure]:
     """Claims by a few callers as fast as they can, until the pool is empty."""
     tenants = fresh(WARM)
+    own = time.process_time()
     began = time.perf_counter()
     parts = await asyncio.gather(*(in_turn(port, tenants[n::clients]) for n in range(clients)))
     rate = WARM / (time.perf_counter() - began)
+    own = time.process_time() - own
     timed = Timed(entry for part in parts for entry in part)
     warm_ones = sum(answer["source"] == "pool" for _, answer in timed)
     what = f"claim: {WARM} by {clients} callers, {warm_ones} from the pool"
     return [
         Figure(what, f"{rate:,.0f}/s", "≥ 500/s", rate >= 500, (*timed.seconds,)),
         Figure("  latency of one", milliseconds(timed.seconds)),
+        Figure("  of which", timed.shares()),
+        Figure("  the callers' own processor time for one", f"{own / WARM * 1e3:.2f} ms"),
     ]
 
 
@@ -205,7 +232,10 @@ async def burst(port: int) -> list[Figure]:
     assert len(instances) == WARM, "an instance was handed out twice"
     warm_ones = sum(answer["source"] == "pool" for _, answer in timed)
     what = f"claim: {WARM} at once on {WARM} warm instances, {warm_ones} from the pool"
-    return [Figure(what, f"{took:.2f} s", "≤ 1 s", took <= 1, (*timed.seconds,))]
+    return [
+        Figure(what, f"{took:.2f} s", "≤ 1 s", took <= 1, (*timed.seconds,)),
+        Figure("  of which", timed.shares()),
+    ]
 
 
 async def execs(connection: Connection, instance: str) -> Figure:
