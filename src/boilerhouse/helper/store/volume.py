@@ -16,6 +16,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 import threading
@@ -25,6 +26,8 @@ from pathlib import Path
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import token
 from boilerhouse.helper.store import places
+
+log = logging.getLogger(__name__)
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -89,6 +92,7 @@ class Volume:
             # What an earlier helper renamed before it was killed may be in memory alone.
             volume.sync(volume.versions)
             volume.sync(root)
+            _sync_above(directory)
         except BaseException:
             volume.close()
             raise
@@ -235,6 +239,18 @@ def enter(parent: int, name: str, make: bool = False) -> int:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
     return os.open(name, DIRECTORY, dir_fd=parent)
+
+
+def _sync_above(directory: Path) -> None:
+    """Make the volume's own name durable, where it is a directory that was just made."""
+    above = os.open(directory.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(above)
+    except OSError as error:
+        # A mount point in a container: the name is not ours to keep.
+        log.info("what %s is in cannot be synced: %s", directory, error)
+    finally:
+        os.close(above)
 
 
 def _take(lock: int, directory: Path, patience: float) -> None:
