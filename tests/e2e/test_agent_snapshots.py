@@ -90,8 +90,6 @@ async def test_a_warm_instance_gets_the_past_of_another(stage: Stage) -> None:
     told = await stage.sh("inst-b", "cat /workspace/state; ls -d /workspace/d/e; id -u")
     assert told.split()[:2] == ["precious", "/workspace/d/e"]
     assert await count(stage, "inst-b") >= before
-    state = await snapshots(stage).state("inst-b", second.metadata.uid)
-    assert (state.restored, state.frozen, state.bound) == (saved.digest, False, True)
 
     # What the second has done since is saved by it, and kept apart from nothing.
     again = await save(stage, second, saved.digest)
