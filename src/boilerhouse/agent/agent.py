@@ -143,7 +143,8 @@ class Agent:
         return await self._files.put(_given(request, "path"), request.body)
 
     async def _post_save(self, request: Request) -> Answer:
-        return await self._saves.begin(_given(request, "id"), request.param("known") or "")
+        known, number = request.param("known") or "", _round(request)
+        return await self._saves.begin(_given(request, "id"), known, number)
 
     async def _get_save(self, request: Request) -> Answer:
         return json_answer(self._saves.report(_given(request, "id")).encode())
@@ -153,7 +154,7 @@ class Agent:
         return Answer(204)
 
     async def _post_thaw(self, request: Request) -> Answer:
-        await self._saves.thaw()
+        await self._saves.thaw(_round(request))
         return Answer(204)
 
     async def _post_restore(self, request: Request) -> Answer:
@@ -184,6 +185,14 @@ async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> 
     if any(path == request.path for _, path in routes):
         raise Refused(405, "bad-method", f"{request.path} does not know {request.method}")
     raise Refused(404, "no-such-path", f"there is nothing at {request.path}")
+
+
+def _round(request: Request) -> int:
+    """Return the number of an order; 0 if it has none."""
+    text = request.param("round") or "0"
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise Refused(400, "bad-round", "round is a number")
+    return int(text)
 
 
 def _given(request: Request, name: str) -> str:

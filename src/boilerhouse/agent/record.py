@@ -2,6 +2,7 @@
 
 restore ─► Record.write(restored, baseline) ─► a restore happens once per Pod, and never again
 saved   ─► Record.write(baseline) ─► the next save may find that nothing has changed
+orders  ─► Record.heed(number) ─► one that is older than another is not carried out
 
 One file, replaced by one rename: written, synced, renamed, and the directory synced, in this order.
 So whenever the power goes, what is there is what it was before or what it is after, and once
@@ -46,13 +47,19 @@ class Restored:
 
 
 class Record:
-    """`restored` and `baseline` as they are on the disk."""
+    """`restored`, `baseline` and `round` as they are on the disk.
+
+    `round` is the highest number that came with an order to save or to thaw. Operators number their
+    orders, and may be delayed, or two: what one of them sent before the other decided otherwise
+    must not be done after it.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Read it. A blocking call; a file that is not ours to understand is an error."""
         self._directory = directory
         self.restored: Restored | None = None
         self.baseline: Baseline | None = None
+        self.round = 0
         try:
             told = json.loads((directory / _FILE).read_bytes())
         except FileNotFoundError:
@@ -62,21 +69,29 @@ class Record:
             self.restored = Restored(**{**fields, "skipped": tuple(fields["skipped"])})
         if told["baseline"] is not None:
             self.baseline = Baseline(**told["baseline"])
+        self.round = told.get("round", 0)
 
     async def write(self, restored: Restored | None, baseline: Baseline | None) -> None:
         """Have both on the disk; one write at a time, which the caller sees to."""
-        await asyncio.to_thread(self._write, restored, baseline)
+        await asyncio.to_thread(self._write, restored, baseline, self.round)
         self.restored, self.baseline = restored, baseline
+
+    async def heed(self, number: int) -> None:
+        """Note the number of an order before it is carried out; 0 is none."""
+        if number > self.round:
+            await asyncio.to_thread(self._write, self.restored, self.baseline, number)
+            self.round = number
 
     async def thawing(self) -> None:
         """Forget what does not hold for a tenant that runs."""
         if self.baseline is not None and self.baseline.until_thaw:
             await self.write(self.restored, None)
 
-    def _write(self, restored: Restored | None, baseline: Baseline | None) -> None:
+    def _write(self, restored: Restored | None, baseline: Baseline | None, number: int) -> None:
         told = {
             "restored": None if restored is None else asdict(restored),
             "baseline": None if baseline is None else asdict(baseline),
+            "round": number,
         }
         replace(self._directory / _FILE, json.dumps(told).encode())
 

@@ -7,6 +7,10 @@ POST /saved ─► baseline: it is never to run again        POST /thaw ─► i
 Whatever goes wrong lets the tenant run again: a failure, a stream that is not read to its end, a
 helper that never says what became of it. Only after a complete stream does it stay halted, since
 what it did from then on would be in no snapshot.
+
+Orders carry a number. An older one than was heard of is refused, whoever sends it so late. What was
+committed stays so, and the tenant halted, until an order with a higher number lets it run: somebody
+who saves once more under the same number, and fails, changes nothing about that.
 """
 
 from __future__ import annotations
@@ -44,8 +48,9 @@ class Saves:
         self._hold = hold
         self._record = record
         self._save: _Save | None = None
+        self._safe = False  # what is being saved once more is committed already
 
-    async def begin(self, identifier: str, known: str) -> Answer:
+    async def begin(self, identifier: str, known: str, number: int = 0) -> Answer:
         """Halt the tenant and answer with the stream, or that all is as in the version `known`.
 
         The tenant stays halted until `committed` and beyond, or until `thaw`.
@@ -58,12 +63,28 @@ class Saves:
             if self._save is not None:
                 await self._save.stop("another save was asked for")
                 self._save = None
+            self._require_newest(number)
+            committed = self._hold.why is Why.SAVED or (self._safe and self._hold.why is Why.SAVE)
+            self._safe = committed and 0 < number == self._record.round
+            await self._record.heed(number)
             await self._hold.take(Why.SAVE)
             try:
                 return await self._begin(identifier, known)
             except BaseException:
-                await self._hold.let_go()
+                await self._undo()
                 raise
+
+    def _require_newest(self, number: int) -> None:
+        newest = self._record.round
+        if 0 < number < newest:
+            raise Refused(409, "stale-round", f"round {number} is over: {newest} has begun")
+
+    async def _undo(self) -> None:
+        """Have the tenant as it was before a save that came to nothing."""
+        if self._safe:
+            await self._hold.keep()
+        else:
+            await self._hold.let_go()
 
     async def _begin(self, identifier: str, known: str) -> Answer:
         try:
@@ -112,11 +133,17 @@ class Saves:
             assert self._save is not None, "it has a report"
             self._save.expect(None)
 
-    async def thaw(self) -> None:
-        """Let the tenant run again, whatever was saved of it."""
+    async def thaw(self, number: int = 0) -> None:
+        """Let the tenant run again; what was committed under this number or a higher one stays."""
         self._hold.require_restored()
         async with self._hold.turn:
             self._hold.require_restored()
+            self._require_newest(number)
+            safe = self._hold.why is Why.SAVED or (self._safe and self._hold.why is Why.SAVE)
+            if safe and 0 < number == self._record.round:
+                raise Refused(409, "saved", f"what was saved in round {number} is committed")
+            await self._record.heed(number)
+            self._safe = False
             if self._save is not None:
                 await self._save.stop("the tenant was asked to run again")
                 self._save = None
@@ -130,7 +157,7 @@ class Saves:
     async def _given_up(self, save: _Save) -> None:
         async with self._hold.turn:
             if self._save is save and self._hold.why is Why.SAVE:
-                await self._hold.let_go()
+                await self._undo()
 
 
 class _Save:

@@ -57,7 +57,8 @@ class Saver:
         except (Refused, OSError):
             # The agent itself thaws its tenant if it hears nothing more: this is only sooner.
             with contextlib.suppress(Refused):
-                await agent.told(bytes, "POST", protocol.THAW, patience=_WORD)
+                number = ("round", str(order.round))
+                await agent.told(bytes, "POST", protocol.THAW, number, patience=_WORD)
             raise
 
     async def _try(self, agent: AgentLine, where: Place, order: SaveOrder) -> Saved | None:
@@ -70,6 +71,7 @@ class Saver:
             protocol.SAVE,
             ("id", identifier),
             ("known", "" if known is None else known.digest),
+            ("round", str(order.round)),
             patience=_FREEZE,
         )
         if answer.headers.get("content-type") == protocol.JSON:

@@ -63,13 +63,15 @@ class SnapshotClient:
         workload: str,
         base: str,
         keep: int = KEEP,
+        number: int = 0,
     ) -> Saved:
         """Store the instance's overlays; returns once they are durable and verified.
 
-        `base`: the digest that the instance started from, or "". Afterwards the tenant is frozen;
+        `base`: the digest that the instance started from, or "". `number`: an agent refuses orders
+        with a lower one than it has heard of; 0 is none. Afterwards the tenant is frozen;
         after an error it runs on, unless nobody can tell.
         """
-        order = SaveOrder(tenant, workload, uid, base, keep)
+        order = SaveOrder(tenant, workload, uid, base, keep, number)
         return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid))
 
     async def restore(
@@ -82,9 +84,10 @@ class SnapshotClient:
         order = RestoreOrder(tenant, workload, uid, digest, mode)
         return Restored.decode(await self._long(wire.RESTORE, order.encode(), pod, uid))
 
-    async def thaw(self, pod: str, uid: str) -> None:
-        """Let the tenant's processes run on."""
-        await self._asking.whole("POST", TO_AGENT + protocol.THAW, pod=pod, uid=uid)
+    async def thaw(self, pod: str, uid: str, *, number: int = 0) -> None:
+        """Let the tenant's processes run on; 409 if a newer order has arrived, see `save`."""
+        query = [("round", str(number))]
+        await self._asking.whole("POST", TO_AGENT + protocol.THAW, query, pod=pod, uid=uid)
 
     async def state(self, pod: str, uid: str) -> State:
         """Return where the instance's agent stands: what was restored, whether it is halted."""

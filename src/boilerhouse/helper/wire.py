@@ -134,13 +134,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class SaveOrder(_Told):
-    """Body of POST /snapshots/save. `base`: the digest the instance started from, or ""."""
+    """Body of POST /snapshots/save. `base`: the digest the instance started from, or "".
+
+    `round` numbers the orders to one instance; 0: this one has no number.
+    """
 
     tenant: str
     workload: str
     pod: str  # UID
     base: str
     keep: int = KEEP
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
