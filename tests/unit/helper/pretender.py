@@ -103,12 +103,11 @@ class Pretender:
         if self.restored:
             raise Refused(409, "restored-already", "another version is in it")
         self.frozen = True
-        data = b""
         try:
-            async for piece in body:
-                data += piece
+            pieces = [piece async for piece in body]
         except Broken as error:
             raise Unreachable(str(error)) from error
+        data = b"".join(pieces)
         if self.gate is not None:
             self.streaming.release()
             await self.gate.wait()
