@@ -20,6 +20,7 @@ from isal import isal_zlib
 from boilerhouse.agent.archive import header, sparse
 from boilerhouse.agent.archive.failures import Failed
 from boilerhouse.agent.archive.header import BLOCK, Member, shown
+from boilerhouse.agent.archive.threads import Behind
 from boilerhouse.agent.archive.walk import GONE, Root, unreadable, walk
 
 # NONBLOCK: what was a file a moment ago may be a FIFO now.
@@ -38,38 +39,40 @@ class Gzip:
         self._write = write
         self._gzip = isal_zlib.compressobj(level, isal_zlib.DEFLATED, 31)
         self._sha256 = sha256()
+        self._behind = Behind(lambda piece: self._send(self._gzip.compress(piece)))
         self._held: list[bytes] = []
         self._length = 0
+        self.given = 0
         self.size = 0
-        self.plain = 0
 
     def put(self, piece: bytes) -> None:
         self._held.append(piece)
         self._length += len(piece)
         if self._length >= _PIECE:
-            self._out()
+            self._hand_over()
+
+    def pad(self, multiple: int) -> None:
+        self.put(bytes(-(self.given + self._length) % multiple))
 
     def end(self) -> str:
         """Finish the stream; returns the digest of all that came out."""
-        self._out()
+        self._hand_over()
+        self._behind.end()
         self._send(self._gzip.flush())
         return self._sha256.hexdigest()
 
-    def _out(self) -> None:
-        self.plain += self._length
-        self._send(self._gzip.compress(b"".join(self._held)))
-        self._held.clear()
-        self._length = 0
+    def _hand_over(self) -> None:
+        if self._length:
+            self.given += self._length
+            self._behind.put(b"".join(self._held))
+            self._held.clear()
+            self._length = 0
 
     def _send(self, piece: bytes) -> None:
         if piece:
             self._sha256.update(piece)
             self.size += len(piece)
             self._write(piece)
-
-    @property
-    def given(self) -> int:
-        return self.plain + self._length
 
 
 class Pack:
@@ -97,7 +100,7 @@ class Pack:
                 if error.errno not in GONE:
                     raise unreadable(path, error) from error
         self._out.put(bytes(2 * BLOCK))
-        self._out.put(bytes(-self._out.given % _RECORD))
+        self._out.pad(_RECORD)
 
     def _directory(self, path: bytes, directory: int) -> None:
         found = os.fstat(directory)

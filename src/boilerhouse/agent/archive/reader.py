@@ -36,6 +36,10 @@ class Reader:
 
     def next(self) -> tuple[Member, Parts, Layout] | None:
         """Return a member, its name's components and its content's layout; None at the end."""
+        usual = header.decode_usual(self._source.peek(3 * BLOCK))
+        if usual is not None:
+            self._source.skip(3 * BLOCK)
+            return self._counted(usual), self.parts(usual.name), _plain(usual.size)
         records: dict[bytes, bytes] = {}
         for _ in range(_HEADERS):
             block = self._source.take(BLOCK)
@@ -58,7 +62,15 @@ class Reader:
         raise BadArchive("too-large", f"there are more than {_HEADERS} headers before one entry")
 
     def _member(self, block: bytes, records: dict[bytes, bytes]) -> tuple[Member, Parts, Layout]:
-        member = header.decode(block, records)
+        member = self._counted(header.decode(block, records))
+        if member.kind == header.OLD_SPARSE or sparse.told(records):
+            layout = sparse.read(member, block, self._source.take)
+            member.kind = header.FILE
+        else:
+            layout = _plain(member.size)
+        return member, self.parts(member.name), layout
+
+    def _counted(self, member: Member) -> Member:
         self.entries += 1
         self.content += member.size
         if self.entries > self._most_entries:
@@ -67,12 +79,7 @@ class Reader:
             raise BadArchive(
                 "too-large", f"with {shown(member.name)} it has over {self._most_content} bytes"
             )
-        size = member.size
-        layout = (size, [(0, size)] if size else [], size)
-        if member.kind == header.OLD_SPARSE or sparse.told(records):
-            layout = sparse.read(member, block, self._source.take)
-            member.kind = header.FILE
-        return member, self.parts(member.name), layout
+        return member
 
     def parts(self, name: bytes) -> Parts:
         """Take a name apart; raises where it is not one that may be in an archive."""
@@ -101,6 +108,10 @@ class Reader:
         self._source.skip(-size % BLOCK)
         return content
 
-    def finish(self) -> str:
-        """Read what stands behind the end; returns the archive's digest."""
-        return self._source.end(_TRAILER)
+    def finish(self) -> None:
+        """Read what stands behind the end: nothing much."""
+        self._source.end(_TRAILER)
+
+
+def _plain(size: int) -> Layout:
+    return size, [(0, size)] if size else [], size

@@ -1,6 +1,6 @@
 """The bytes of an archive as they are needed: read, hashed, inflated, never much at once.
 
-    in ─► sha256 ─► isal ─► Source.take, Source.some ─► Reader
+    in ─► Inflater (sha256, isal) ─► Source.take, Source.some ─► Reader
 
 A gzip of a megabyte can hold gigabytes: it is inflated in pieces, and no further than is asked for.
 """
@@ -14,65 +14,25 @@ from isal import igzip_lib
 
 from boilerhouse.agent.archive.failures import BadArchive
 
-_PIECE = 256 << 10
+_PIECE = 64 << 10  # what a processor keeps close by: larger ones take half as long again
 _MAGIC = b"\x1f\x8b"
 
 
-class Source:
-    """What a gzip stream holds. `read()` returns its next bytes, none at the end."""
+class Inflater:
+    """Makes a gzip stream plain. `read()` returns its next bytes, none at the end."""
 
     def __init__(self, read: Callable[[], bytes]) -> None:
         self._read = read
         self._sha256 = sha256()
         self._gzip: igzip_lib.IgzipDecompressor | None = None
         self._compressed = b""
-        self._held = b""
-        self._at = 0
         self.size = 0
 
-    def take(self, length: int) -> bytes:
-        """Return the next bytes, exactly that many."""
-        end = self._at + length
-        if end > len(self._held):
-            self._hold(length)
-            end = self._at + length
-        taken = self._held[self._at : end]
-        self._at = end
-        return taken
-
-    def some(self, most: int) -> memoryview:
-        """Return at least one of the next bytes, without copying them."""
-        if self._at == len(self._held):
-            self._hold(1)
-        taken = memoryview(self._held)[self._at : self._at + most]
-        self._at += len(taken)
-        return taken
-
-    def skip(self, length: int) -> None:
-        while length:
-            length -= len(self.some(length))
-
-    def end(self, most: int) -> str:
-        """Read to the end, where at most so many zeros may stand; returns the digest."""
-        while piece := self._held[self._at :] or self._inflate():
-            most -= len(piece)
-            if most < 0 or piece.count(0) != len(piece):
-                raise BadArchive("trailing-data", "something stands behind the archive's end")
-            self._held, self._at = b"", 0
+    def digest(self) -> str:
+        """Return the digest of all that was read."""
         return self._sha256.hexdigest()
 
-    def _hold(self, length: int) -> None:
-        parts = [self._held[self._at :]]
-        missing = length - len(parts[0])
-        while missing > 0:
-            piece = self._inflate()
-            if not piece:
-                raise BadArchive("truncated", "the archive ends in the middle")
-            parts.append(piece)
-            missing -= len(piece)
-        self._held, self._at = b"".join(parts), 0
-
-    def _inflate(self) -> bytes:
+    def piece(self) -> bytes:
         """Return some bytes; none where the stream ends as it should."""
         while True:
             if self._gzip is None and not self._begin():
@@ -112,3 +72,60 @@ class Source:
         self._sha256.update(piece)
         self.size += len(piece)
         return piece
+
+
+class Source:
+    """A stream to be taken from, bit by bit. `pull()` returns some of it, nothing at the end."""
+
+    def __init__(self, pull: Callable[[], bytes]) -> None:
+        self._pull = pull
+        self._held = b""
+        self._at = 0
+
+    def take(self, length: int) -> bytes:
+        """Return the next bytes, exactly that many."""
+        end = self._at + length
+        if end > len(self._held):
+            self._hold(length)
+            end = self._at + length
+        taken = self._held[self._at : end]
+        self._at = end
+        return taken
+
+    def peek(self, length: int) -> bytes:
+        """Return the next bytes without taking them; fewer where only fewer are there yet."""
+        return self._held[self._at : self._at + length]
+
+    def some(self, most: int) -> memoryview:
+        """Return at least one of the next bytes, without copying them."""
+        if self._at == len(self._held):
+            self._hold(1)
+        taken = memoryview(self._held)[self._at : self._at + most]
+        self._at += len(taken)
+        return taken
+
+    def skip(self, length: int) -> None:
+        if self._at + length <= len(self._held):
+            self._at += length
+            return
+        while length:
+            length -= len(self.some(length))
+
+    def end(self, most: int) -> None:
+        """Read to the end, where at most so many zeros may stand."""
+        while piece := self._held[self._at :] or self._pull():
+            most -= len(piece)
+            if most < 0 or piece.count(0) != len(piece):
+                raise BadArchive("trailing-data", "something stands behind the archive's end")
+            self._held, self._at = b"", 0
+
+    def _hold(self, length: int) -> None:
+        parts = [self._held[self._at :]]
+        missing = length - len(parts[0])
+        while missing > 0:
+            piece = self._pull()
+            if not piece:
+                raise BadArchive("truncated", "the archive ends in the middle")
+            parts.append(piece)
+            missing -= len(piece)
+        self._held, self._at = b"".join(parts), 0

@@ -50,6 +50,7 @@ class Tree:
         # Opened again, as ours to close.
         file = os.open(".", OPEN_DIRECTORY, dir_fd=root)
         self._open = [_Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
+        self._entered: list[bytes] = []
 
     def directory(self, parts: list[bytes], member: Member) -> None:
         """Make a directory, or give the one that is there its member's mode, owner and time."""
@@ -128,6 +129,8 @@ class Tree:
     def _enter(self, parts: list[bytes], make: bool = True, made_of: Member | None = None) -> None:
         """Make the directory that these components name the current one."""
         opened = self._open
+        if parts == self._entered:
+            return
         same = 0
         most = min(len(parts), len(opened) - 1)
         while same < most and opened[same + 1].name == parts[same]:
@@ -137,6 +140,7 @@ class Tree:
         for number in range(same, len(parts)):
             last = made_of is not None and number == len(parts) - 1
             self._step(parts, number, make, last)
+        self._entered = parts
 
     def _step(self, parts: list[bytes], number: int, make: bool, replace: bool) -> None:
         name, parent = parts[number], self._open[-1].file

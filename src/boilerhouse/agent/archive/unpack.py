@@ -34,8 +34,8 @@ class Unpack:
         self._left_out: list[Parts] = []
         self.skipped: list[str] = []
 
-    def run(self) -> str:
-        """Take everything; returns the archive's digest."""
+    def run(self) -> None:
+        """Take everything, to the last byte."""
         try:
             while (found := self._reader.next()) is not None:
                 member, parts, layout = found
@@ -43,13 +43,12 @@ class Unpack:
                     self._member(member, parts, layout)
                 except OSError as error:
                     raise _failed(member, error) from error
-            digest = self._reader.finish()
+            self._reader.finish()
             for tree in self._trees.values():
                 tree.close()
         finally:
             for tree in self._trees.values():
                 tree.abandon()
-        return digest
 
     def _member(self, member: Member, parts: Parts, layout: Layout) -> None:
         place = self._place(parts)

@@ -19,7 +19,7 @@ from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root, fingerprint
 
-_PIECE = 256 << 10
+_PIECE = 64 << 10
 _FILES = 1 << 16
 _NICE = 5  # saving can wait for claiming
 
@@ -108,16 +108,18 @@ def _pack(job: Job, roots: list[Root]) -> Work:
 
 def _unpack(job: Job, roots: list[Root]) -> Work:
     from boilerhouse.agent.archive.reader import Reader
-    from boilerhouse.agent.archive.source import Source
+    from boilerhouse.agent.archive.source import Inflater, Source
+    from boilerhouse.agent.archive.threads import ahead
     from boilerhouse.agent.archive.unpack import Unpack
 
     def work() -> Report:
-        source = Source(lambda: os.read(0, _PIECE))
+        inflater = Inflater(lambda: os.read(0, _PIECE))
+        source = Source(ahead(inflater.piece))
         reader = Reader(source, *job.limits)
         unpack = Unpack(source, reader, roots, owners=job.outside is None)
-        digest = unpack.run()
+        unpack.run()
         return {
-            "sha256": digest, "size": source.size, "entries": reader.entries,
+            "sha256": inflater.digest(), "size": inflater.size, "entries": reader.entries,
             "content": reader.content, "skipped": unpack.skipped,
         }  # fmt: skip
 
