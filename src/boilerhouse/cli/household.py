@@ -22,6 +22,7 @@ from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.ensure import HelperKeeper
+from boilerhouse.helper.filing import HelperSnapshots
 from boilerhouse.helper.identities import HelperIdentities
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.settings import Settings
@@ -54,15 +55,21 @@ def operator_of(
     means: Means, *, reconcile: bool = True, elector: Elector | None = None
 ) -> Operator:
     """Make the operator; without `reconcile` it only hears, and works when the API asks."""
-    return Operator(
+    agents = Agents(means.client)
+    helper = HelperClient(means.client, means.route, agents)
+    stored = SnapshotClient(means.client, means.route, agents)
+    operator = Operator(
         means.client,
         images=means.images,
-        identities=HelperIdentities(_helper(means), means.signing, means.api_url),
+        identities=HelperIdentities(helper, means.signing, means.api_url),
+        snapshots=HelperSnapshots(stored, helper),
         settings=means.settings,
         way=means.way,
         elector=elector,
         reconcile=reconcile,
     )
+    agents.hear(operator.pod_informer)
+    return operator
 
 
 def _helper(means: Means) -> HelperClient:

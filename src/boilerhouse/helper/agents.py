@@ -39,6 +39,10 @@ class Agents:
         self._pods = pods
         self._found: dict[str, AgentAt] = {}
 
+    def hear(self, pods: Informer[Pod]) -> None:
+        """Look first at what an informer knows."""
+        self._pods = pods
+
     async def find(self, name: str, uid: str = "") -> AgentAt:
         """Return the agent of a Pod; `AgentUnavailable` if the Pod is gone, or another by now."""
         pod = await self._pod(name, uid)

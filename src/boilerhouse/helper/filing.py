@@ -1,0 +1,90 @@
+"""What claims ask about their tenants' files, put to the helper.
+
+claims.snapshots.Snapshots ─► HelperSnapshots ─► SnapshotClient, HelperClient ─► helper
+
+What the helper or an agent refuses becomes what claims know: a version that is gone or damaged is
+told apart, since a decision hangs on it; everything else is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from boilerhouse.agent.protocol import Changes, Refused
+from boilerhouse.claims.seen import Mode, SavedSeen
+from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion
+from boilerhouse.core.errors import Retry
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.snapshots import SnapshotClient
+
+_KNOWN = {"no-such-version": NoSuchVersion, "corrupt-version": CorruptVersion}
+
+
+@dataclass(frozen=True, slots=True)
+class HelperSnapshots:
+    """`Snapshots` by way of the helper."""
+
+    snapshots: SnapshotClient
+    helper: HelperClient
+
+    async def current(self, tenant: str, workload: str) -> str:
+        """Return the version that a claim would restore; "" if nothing is stored."""
+        with _translated():
+            found = await self.snapshots.current(tenant, workload)
+        return "" if found is None else found.digest
+
+    async def previous(self, tenant: str, workload: str, digest: str) -> str:
+        """Return the newest version that is older than one; "" if there is none.
+
+        Whether its bytes are good shows when it is restored. Side versions are nobody's past.
+        """
+        with _translated():
+            found = await self.snapshots.list(tenant=tenant, workload=workload, versions=True)
+        upto = max((v.seq for v in found if v.digest == digest), default=0)
+        older = [v for v in found if v.seq < upto and v.kind != "side" and v.digest != digest]
+        return max(older, key=lambda version: version.seq).digest if older else ""
+
+    async def restore(
+        self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
+    ) -> tuple[str, ...]:
+        """Put a version into an instance, once; return what of it has no place there any more."""
+        with _translated():
+            restored = await self.snapshots.restore(
+                pod, uid, tenant=tenant, workload=workload, digest=digest, mode=mode
+            )
+        return restored.skipped
+
+    async def save(
+        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+    ) -> SavedSeen:
+        """Freeze an instance and store its files; returns once they are verified and durable."""
+        with _translated():
+            saved = await self.snapshots.save(
+                pod, uid, tenant=tenant, workload=workload, base=base, keep=keep, number=turn
+            )
+        return SavedSeen(saved.digest, aside=saved.conflict)
+
+    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+        """Let a frozen instance run on."""
+        with _translated():
+            await self.snapshots.thaw(pod, uid, number=turn)
+
+    async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
+        """Return the newest change under directories of an instance."""
+        with _translated():
+            return await self.helper.changes(pod, directories, uid=uid, since=since)
+
+    async def usage(self, pod: str, uid: str) -> int:
+        """Return the bytes that an instance's directories use, at least."""
+        with _translated():
+            return (await self.helper.usage(pod, uid)).used
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise _KNOWN.get(refused.code, Retry)(str(refused)) from refused
