@@ -65,20 +65,25 @@ def as_a_user() -> dict[str, str]:
 
 @asynccontextmanager
 async def up(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, float]]:
-    """Run `boilerhouse up`; yield the process and the seconds it took until it answered."""
+    """Run `boilerhouse up`; yield the process and the seconds it took until all of it answered.
+
+    What it prints comes last, when the REST API serves as well.
+    """
     start = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "boilerhouse.main", "up", "--data", str(directory), "--port", "0"),
-        stdout=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=as_a_user(),
     )
+    assert process.stdout is not None, "it was asked for"
     transport = Http(Config(server=f"unix://{directory / 'kube.sock'}"))
     try:
         while not await answers(transport, directory):
             if time.perf_counter() - start > 60:
                 raise TimeoutError("boilerhouse up did not answer within a minute")
             await asyncio.sleep(0.01)
+        await asyncio.wait_for(process.stdout.readline(), 60)
         yield process, time.perf_counter() - start
     finally:
         await transport.close()
