@@ -27,6 +27,7 @@ from boilerhouse.agent.record import Record
 from boilerhouse.agent.restoring import Restores
 from boilerhouse.agent.saving import Saves
 from boilerhouse.agent.server import Server
+from boilerhouse.agent.settling import Settling
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
 
@@ -55,9 +56,12 @@ class Agent:
         overlays = Overlays(config.overlays)
         self._record = Record(config.state)
         self._hold = Hold(processes, self._record, config.state, awaited=bool(config.restore))
-        self._saves = Saves(config.overlays, config.owners, self._hold, self._record)
+        self._settling = Settling(self._record, self._hold.turn, config.overlays.values())
+        self._saves = Saves(
+            config.overlays, config.owners, self._hold, self._record, self._settling
+        )
         self._restores = Restores(
-            config.overlays, config.owners, self._hold, self._record, processes
+            config.overlays, config.owners, self._hold, self._record, processes, self._settling
         )
         self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)
@@ -83,12 +87,14 @@ class Agent:
     async def start(self, listener: socket.socket) -> None:
         """Serve on a bound socket, which is the agent's from now on, until `stop`."""
         await self._hold.recover()
+        self._settling.begin()
         await self._server.start(listener)
 
     async def stop(self) -> None:
         """Stop serving; what is under way is cut off, and a tenant that was being saved runs."""
         await self._server.stop()
         await self._saves.close()
+        await self._settling.close()
 
     async def dispensable(self) -> None:
         """Return when nobody needs this agent any more, though it was asked to end.

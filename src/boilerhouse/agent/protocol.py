@@ -178,7 +178,11 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class SaveReport:
-    """What a save has sent. Not `stable`: something changed meanwhile, so it must be repeated."""
+    """What a save has sent. Not `stable`: something changed meanwhile, so it must be repeated.
+
+    `torn`: a power loss may have taken parts of what was restored before (settling.py), so these
+    bytes must not take the place of good ones.
+    """
 
     sha256: str
     size: int
@@ -186,6 +190,7 @@ class SaveReport:
     content: int
     stable: bool
     fingerprint: str
+    torn: bool = False
 
     def encode(self) -> bytes:
         return _encode(self)

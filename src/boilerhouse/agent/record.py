@@ -39,11 +39,17 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The restore of this Pod. `container`: the tenant's container before it."""
+    """The restore of this Pod. `container`: the tenant's container before it.
+
+    `boot` and `settled`: in which run of the machine, and whether it is all on the disk
+    (settling.py).
+    """
 
     digest: str
     container: str
     skipped: tuple[str, ...] = ()
+    boot: str = ""
+    settled: bool = False
 
 
 class Record:

@@ -28,6 +28,7 @@ from boilerhouse.agent.message import Body
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import Refused, RestoreReport
 from boilerhouse.agent.record import Baseline, Record, Restored
+from boilerhouse.agent.settling import Settling, boot
 
 COLD = "cold"
 MODES = (COLD, Why.RESTART.value, Why.LIVE.value)
@@ -47,12 +48,14 @@ class Restores:
         hold: Hold,
         record: Record,
         processes: Processes,
+        settling: Settling,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
         self._hold = hold
         self._record = record
         self._processes = processes
+        self._settling = settling
 
     async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
         """Put a snapshot in place and have the tenant run on it.
@@ -82,6 +85,7 @@ class Restores:
                 await self._hold.kill()
             elif self._hold.why is Why.LIVE:
                 await self._hold.let_go()
+            self._settling.begin()
             return RestoreReport(already, found.container, found.skipped)
 
     def _require_possible(self, mode: str) -> None:
@@ -113,7 +117,7 @@ class Restores:
             await unpacker.abort()
         if mode == Why.LIVE:
             await asyncio.sleep(_STEP)
-        restored = Restored(digest, container, packed.skipped)
+        restored = Restored(digest, container, packed.skipped, boot())
         baseline = Baseline(digest, packed.fingerprint.digest, until_thaw=False)
         await self._record.write(restored, baseline)
         return restored

@@ -29,6 +29,7 @@ from boilerhouse.agent.message import Answer, Body, json_answer
 from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import GZIP, Refused, SaveReport, Unchanged
 from boilerhouse.agent.record import Baseline, Record
+from boilerhouse.agent.settling import Settling
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,18 @@ class Saves:
     """The saves of one instance: one at a time, a newer one ends an older."""
 
     def __init__(
-        self, overlays: Mapping[str, Path], owners: Owners, hold: Hold, record: Record
+        self,
+        overlays: Mapping[str, Path],
+        owners: Owners,
+        hold: Hold,
+        record: Record,
+        settling: Settling,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
         self._hold = hold
         self._record = record
+        self._settling = settling
         self._save: _Save | None = None
         self._safe = False  # what is being saved once more is committed already
 
@@ -91,16 +98,16 @@ class Saves:
             found = await fingerprint(self._overlays)
         except Failed as failed:
             raise Refused(500, failed.code, failed.message) from failed
-        baseline = self._record.baseline
-        if baseline is not None and baseline.equals(known, found.digest):
-            save = self._save = _Save(identifier, found, None, self._given_up)
+        baseline, torn = self._record.baseline, self._settling.torn
+        if baseline is not None and baseline.equals(known, found.digest) and not torn:
+            save = self._save = _Save(identifier, found, None, torn, self._given_up)
             save.report = SaveReport(
                 known, 0, found.entries, found.bytes, stable=True, fingerprint=found.digest
             )
             save.expect(WORD, "nobody said that the snapshot is known")
             return json_answer(Unchanged(known).encode())
         packer = Packer(self._overlays, owners=self._owners)
-        save = self._save = _Save(identifier, found, packer, self._given_up)
+        save = self._save = _Save(identifier, found, packer, torn, self._given_up)
         save.expect(SILENCE, "nobody reads the stream")
         return Answer(200, _Stream(save, packer), {"content-type": GZIP})
 
@@ -168,11 +175,13 @@ class _Save:
         identifier: str,
         before: Fingerprint,
         packer: Packer | None,
+        torn: bool,
         given_up: Callable[[_Save], Awaitable[None]],
     ) -> None:
         self.identifier = identifier
         self.before = before
         self.packer = packer
+        self.torn = torn
         self.report: SaveReport | None = None
         self.failure = ""
         self.reading: asyncio.Task[bytes] | None = None
@@ -269,6 +278,7 @@ class _Stream(Body):
             packed.content,
             stable=packed.fingerprint == save.before,
             fingerprint=packed.fingerprint.digest,
+            torn=save.torn,
         )
         save.expect(WORD, "nobody said that the snapshot is committed")
 

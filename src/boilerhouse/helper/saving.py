@@ -114,6 +114,7 @@ class Saver:
             base=order.base,
             pod=order.pod,
             keep=order.keep,
+            aside=report.torn,
         )
 
 

@@ -48,11 +48,19 @@ class Shop:
         pod: str = "pod-1",
         where: Place = ANNA,
         keep: int = 3,
+        aside: bool = False,
     ) -> Saved:
         incoming = self.incoming(content)
         try:
             return self.store.save(
-                where, incoming, entries=1, content=len(content), base=base, pod=pod, keep=keep
+                where,
+                incoming,
+                entries=1,
+                content=len(content),
+                base=base,
+                pod=pod,
+                keep=keep,
+                aside=aside,
             )
         finally:
             incoming.discard()
