@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER = 1  # seconds, where nobody said better
+_NO_BODY = ("data", "'data'")  # what Litestar says of a body that is not there
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
 
 
@@ -160,9 +161,11 @@ def of_framework(error: HTTPException) -> Problem:
         message = "; ".join(problems) or error.detail
         return bad_request(message, {"errors": problems} if problems else None)
     code = title(status).replace(" ", "").replace("-", "")
+    message = error.detail
     # Litestar puts the deserialiser's own words into the cause of a body that is not JSON.
-    cause = f": {error.__cause__}" if status == 400 and error.__cause__ is not None else ""
-    return Problem(status, code, f"{error.detail}{cause}", headers=error.headers)
+    if status == 400 and error.__cause__ is not None and str(error.__cause__) != message:
+        message = f"{message}: {error.__cause__}"
+    return Problem(status, code, message, headers=error.headers)
 
 
 def _entries(extra: object) -> list[Any]:
@@ -173,6 +176,8 @@ def _validation(entry: Any) -> str:
     if not isinstance(entry, dict):
         return str(entry)
     message, key = entry.get("message", ""), entry.get("key", "")
+    if (key, message) == _NO_BODY:
+        return "the request has no body: send a JSON object"
     return f"{key}: {message}" if key else str(message)
 
 
@@ -196,6 +201,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(503, "HelperUnavailable", message)
         case Refused() | Retry():
             return Problem(503, "InstanceUnavailable", f"the instance cannot be asked: {error}")
+        case RecursionError() if "deserializing" in str(error):
+            return bad_request("the body is nested too deeply")
         case _:
             # The sentence says nothing of the inside; the number finds the line in the log.
             number = new_uid()[:8]

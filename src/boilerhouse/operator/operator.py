@@ -84,7 +84,7 @@ class Operator:
         *,
         images: Images,
         identities: Identities,
-        snapshots: Snapshots | None = None,
+        snapshots: Snapshots,
         hooks: Hooks | None = None,
         settings: Settings | None = None,
         clock: Clock | None = None,
@@ -123,11 +123,9 @@ class Operator:
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
         self.jobs = Jobs(lambda key: self.claims.queue.add(key))
-        self._files = None
-        if snapshots is not None:
-            self._files = Files(
-                snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
-            )
+        self._files = Files(
+            snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
+        )
         self.spares = Spares(
             self.pod_informer,
             clock,
@@ -261,7 +259,6 @@ class Operator:
             spares=self.spares,
             memory=self.memory,
             jobs=self.jobs,
-            keeps=self._files is not None,
             healthy=nodes.healthy,
             patience=Patience(self.clock),
             clock=self.clock,
@@ -346,6 +343,8 @@ class Operator:
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         self.claims.queue.add(change.key)
+        if change.new is not None and not _keeps(change.new):
+            self.workloads.queue.add(Key(change.key.namespace, change.new.spec.workload_ref))
         if change.new is not None and phase_of(change.new) != ClaimPhase.RELEASED:
             return
         # It is over: whoever was kept waiting by it may go on.
@@ -387,5 +386,15 @@ def _needing(claims: list[Claim], workload: str) -> tuple[str, ...]:
     return tuple(
         claim.metadata.name
         for claim in claims
-        if claim.spec.workload_ref == workload and phase_of(claim) != ClaimPhase.RELEASED
+        if claim.spec.workload_ref == workload and _keeps(claim)
     )
+
+
+def _keeps(claim: Claim) -> bool:
+    """Whether a claim keeps its workload: not if it is over, or was refused and has no Pod.
+
+    One that is refused because the workload is going would otherwise keep it from going.
+    """
+    if phase_of(claim) == ClaimPhase.ERROR:
+        return bool(_intended(claim))
+    return phase_of(claim) != ClaimPhase.RELEASED

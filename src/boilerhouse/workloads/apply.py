@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from boilerhouse.core.condition import find
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.resources import Key
@@ -82,10 +83,16 @@ class Applier:
                 detail=status.detail,
             )
         else:
-            message = str(status.phase)
+            message = _said(status, reason) or str(status.phase)
         if status.detail:
             message += f": {status.detail}"
         trouble = status.phase == WorkloadPhase.ERROR
         self.events.tell(
             WORKLOADS, written, reason, message, type="Warning" if trouble else "Normal"
         )
+
+
+def _said(status: WorkloadStatus, reason: str) -> str:
+    """Return what the condition says that gave the reason its name."""
+    condition = find(status.conditions, reason)
+    return "" if condition is None else condition.message

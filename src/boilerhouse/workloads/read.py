@@ -41,7 +41,7 @@ def workload_seen(workload: Workload) -> WorkloadSeen:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """`claims` lists, live, the names of a workload's claims that are not Released."""
+    """`claims` lists, live, the names of the claims that keep a workload from going."""
 
     client: Client
     workloads: Informer[Workload]

@@ -34,7 +34,7 @@ class Seen:
     workload: WorkloadSeen
     faults: tuple[str, ...] = ()  # of the spec itself: only a change of it can help
     missing: tuple[str, ...] = ()  # outside of it: an image, a Secret
-    claims: tuple[str, ...] = ()  # that are not Released; asked live when it is being deleted
+    claims: tuple[str, ...] = ()  # that keep it; asked live when it is being deleted
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,21 @@ async def test_bad_bodies_are_400(rest: Rest) -> None:
         assert (await rest.post("/workloads", body)).status_code == 400, body
 
 
+async def test_what_is_wrong_with_a_body_is_said_once_and_plainly(rest: Rest) -> None:
+    """No body, no JSON, half a character, and JSON of a hundred thousand levels."""
+    deep = '{"name": "a", "spec": ' + '{"a":' * 100_000 + "1" + "}" * 100_001
+    answers = {
+        body: await rest.http.post("/api/v1/workloads", content=body)
+        for body in ("", "nope", '"\\ud800"', deep)
+    }
+    assert {answer.status_code for answer in answers.values()} == {400}
+    said = {body: answer.json()["error"] for body, answer in answers.items()}
+    assert said[""] == "the request has no body: send a JSON object"
+    assert said["nope"].count("malformed") == 1
+    assert said['"\\ud800"'].count("truncated") == 1
+    assert said[deep] == "the body is nested too deeply"
+
+
 async def test_a_body_that_is_too_large_is_413(rest: Rest) -> None:
     """Three MiB are the limit."""
     answer = await rest.post("/workloads", {"name": "a", "spec": {"version": "x" * (3 << 20)}})
