@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
+_STORE = "tests/unit/helper/store/test_store.py::"
+_HELPER_SAVES = "tests/unit/helper/test_saving.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
 _RESTORING = "tests/unit/agent/test_restoring.py::"
@@ -248,5 +250,71 @@ MUTANTS = {
         "        os.fsync(directory)\n",
         "        os.fstat(directory)\n",
         _RECORD,
+    ),
+    "a rename before the bytes are synced": Mutant(
+        "boilerhouse.helper.store.volume",
+        "            os.fsync(self._file)\n",
+        "",
+        _STORE + "test_the_order_of_a_commit",
+    ),
+    "acknowledged before the commit is synced": Mutant(
+        "boilerhouse.helper.store.shelves",
+        "            volume.sync(tenant)\n        return replace(shelf, current=stored)",
+        "        return replace(shelf, current=stored)",
+        _STORE + "test_the_order_of_a_commit",
+    ),
+    "what was stored is not read again": Mutant(
+        "boilerhouse.helper.store.volume",
+        "        if found != (self.digest, self.size):\n",
+        "        if not found:\n",
+        _STORE + "test_what_reads_differently_is_not_stored",
+    ),
+    "the agent's hash is not compared": Mutant(
+        "boilerhouse.helper.saving",
+        "        if (report.sha256, report.size) != (incoming.digest, incoming.size):\n",
+        "        if not report.sha256:\n",
+        _HELPER_SAVES + "test_other_bytes_than_were_sent",
+    ),
+    "any save replaces current": Mutant(
+        "boilerhouse.helper.store.store",
+        "            replaces = rules.may_replace(shelf, base, pod)\n",
+        "            replaces = True\n",
+        _STORE + "test_a_conflict",
+    ),
+    "current is pruned": Mutant(
+        "boilerhouse.helper.store.rules",
+        " and one != shelf.current\n",
+        "\n",
+        "tests/unit/helper/store/test_rules.py::test_pruning",
+    ),
+    "damaged bytes are restored": Mutant(
+        "boilerhouse.helper.transfer",
+        "not piece or (not self._left and self._hash.hexdigest() != self._digest)",
+        "not piece",
+        "tests/unit/helper/test_restoring.py::test_damaged_bytes",
+    ),
+    "a save that its agent gave up is a success": Mutant(
+        "boilerhouse.helper.saving",
+        '        if refused.code != "agent-unreachable":\n            raise\n',
+        '        if refused.code != "agent-unreachable":\n            return\n',
+        _HELPER_SAVES + "test_an_agent_that_gave_up_waiting",
+    ),
+    "an unstable tree is stored": Mutant(
+        "boilerhouse.helper.saving",
+        "                if not report.stable:\n",
+        "                if not report.sha256:\n",
+        _HELPER_SAVES + "test_a_tree_that_changes",
+    ),
+    "whoever hangs up stops the save": Mutant(
+        "boilerhouse.helper.jobs",
+        "        await asyncio.wait({job.task}, timeout=self._patience)\n",
+        "        await asyncio.wait_for(job.task, self._patience)\n",
+        _HELPER_SAVES + "test_whoever_hangs_up_stops_nothing",
+    ),
+    "links into the volume are followed": Mutant(
+        "boilerhouse.helper.store.volume",
+        "DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
+        "DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
+        _STORE + "test_links_are_not_followed",
     ),
 }

@@ -190,10 +190,14 @@ async def test_whoever_hangs_up_stops_nothing(bench: Bench) -> None:
     await agent.streaming.acquire()
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
+    assert agent.frozen
     agent.gate.set()
+    async with asyncio.timeout(10):
+        while not agent.may_stop:
+            await asyncio.sleep(0.01)
+    assert agent.asked.count("POST /save") == 1
     again = await bench.save()
-    assert (again.current, again.seq) == (True, 1)
-    assert agent.may_stop
+    assert (again.current, again.seq, again.unchanged) == (True, 1, True)
 
 
 async def test_long_saves_are_asked_for_again(tmp_path: Path) -> None:
