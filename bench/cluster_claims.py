@@ -27,6 +27,11 @@ from bench.figures import Figure, milliseconds, percentile
 from boilerhouse import catalogue
 from boilerhouse.claims.model import Source
 from boilerhouse.core.clock import SystemClock, rfc3339
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.filing import HelperSnapshots
+from boilerhouse.helper.routes import Direct
+from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.client import Client
@@ -167,7 +172,17 @@ async def figures(directory: Path) -> list[Figure]:
 
 
 def operator_of(client: Client, *, reconcile: bool) -> Operator:
-    return Operator(client, images=TrustedImages(), identities=Unheard(), reconcile=reconcile)
+    route, agents = Direct(client), Agents(client)
+    files = HelperSnapshots(
+        SnapshotClient(client, route, agents), HelperClient(client, route, agents)
+    )
+    return Operator(
+        client,
+        images=TrustedImages(),
+        identities=Unheard(),
+        snapshots=files,
+        reconcile=reconcile,
+    )
 
 
 async def furnish(client: Client) -> None:

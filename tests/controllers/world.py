@@ -37,6 +37,7 @@ from boilerhouse.loop.recorder import Recorder
 from boilerhouse.operator.operator import Operator
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
+from tests.unit.api.files import Files
 
 Body = dict[str, Any]
 NODE = "node-1"
@@ -177,10 +178,12 @@ class World:
         self.clock = clock
         self.images = FakeImages()
         self.identities = FakeIdentities()
+        self.files = Files()
         self.kubelet = FakeKubelet(client, clock)
         self.operator = self.another_operator()
 
     def another_operator(self, **options: Any) -> Operator:
+        options.setdefault("snapshots", self.files)
         return Operator(
             self.client,
             images=self.images,

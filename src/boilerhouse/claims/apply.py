@@ -79,7 +79,7 @@ class Applier:
     instances: Instances
     identities: Identities
     rivals: Rivals
-    files: Files | None
+    files: Files
     jobs: Jobs
     memory: Memory
     events: Events
@@ -162,7 +162,6 @@ class Applier:
 
     async def _about_files(self, key: Key, claim: ClaimSeen, seen: Seen, step: Step) -> None:
         files = self.files
-        assert files is not None, "decided where files are kept"
         match step:
             case LookUpSnapshot():
                 await files.look_up(key, claim)

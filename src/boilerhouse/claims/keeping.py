@@ -36,7 +36,7 @@ from boilerhouse.claims.status import (
 )
 from boilerhouse.claims.trying import NOW, patiently
 from boilerhouse.core.condition import ConditionStatus
-from boilerhouse.idle.verdict import Ask, Idle, Keep, Restamp, verdict
+from boilerhouse.idle.verdict import Ask, Keep, Restamp, verdict
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import IdleAction, WorkloadSpec
 
@@ -122,7 +122,7 @@ def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do | Wait:
 
 
 def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do | Wait:
-    if not (pod.overlays and seen.keeps) or spec is None or seen.usage is None:
+    if not pod.overlays or spec is None or seen.usage is None:
         return Wait("")
     if seen.usage.due_in > NOW:
         return Wait("", seen.usage.due_in)
@@ -139,7 +139,6 @@ def _idle(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | 
             return Do((AskChanges(pod, directories, found.since_ns),))
         case Restamp():
             return NoteActivity()
-        case Idle(_, why):
-            assert idle is not None, "nothing is idle without a rule for it"
-            # S3: destroy skips extraction. Activity that races this makes the write fail.
-            return leave(claim, "Idle", why, drop=idle.action == IdleAction.DESTROY)
+    assert idle is not None, "nothing is idle without a rule for it"
+    # S3: destroy skips extraction. Activity that races this makes the write fail.
+    return leave(claim, "Idle", found.why, drop=idle.action == IdleAction.DESTROY)

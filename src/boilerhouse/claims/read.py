@@ -98,7 +98,6 @@ class Reader:
     spares: Spares
     memory: Memory
     jobs: Jobs
-    keeps: bool
     healthy: Callable[[str], bool]
     patience: Patience
     clock: Clock
@@ -133,7 +132,6 @@ class Reader:
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             strays=strays,
             setback=self.memory.setback(key, claim),
-            keeps=self.keeps,
             busy=self.jobs.of(key),
         )
         return self._with_spare(key, self._with_results(key, seen, claim))

@@ -64,7 +64,7 @@ def release(seen: Seen, claim: ClaimSeen) -> Plan:
         if chosen or claim.owns(pod):
             if pod.terminating and not pod.grace:
                 return Wait(f"instance {pod.name} is stopping")
-            plan = _saving(seen, claim, pod) if seen.keeps and _must_save(claim, pod) else None
+            plan = _saving(seen, claim, pod) if _must_save(claim, pod) else None
             return plan or patiently(seen, DeletePod(pod, claim.status.detail))
     return _released(seen, claim)
 

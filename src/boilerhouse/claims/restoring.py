@@ -44,7 +44,7 @@ POST_RESTORE = "postRestore"
 def must_look(seen: Seen, claim: ClaimSeen, keeps_files: bool) -> tuple[LookUpSnapshot, ...]:
     """Return the look-up if its result is needed and not known yet."""
     known = claim.status.snapshot is not None or seen.stored is not None
-    return () if known or not (keeps_files and seen.keeps) else (LookUpSnapshot(),)
+    return () if known or not keeps_files else (LookUpSnapshot(),)
 
 
 def wanted(seen: Seen, claim: ClaimSeen) -> str:

@@ -99,7 +99,6 @@ class Seen:
     sole: bool = False  # nobody else claims for this tenant and workload, and nobody can begin to
     delivered: bool = False  # the identity is in the instance
     setback: Setback | None = None
-    keeps: bool = True  # there is somewhere to save files to
     busy: frozenset[str] = frozenset()  # names of steps that are under way in this process
     # Results of steps, each for this very claim, instance and round; None: not known here.
     stored: str | None = None  # digest of the current version of the tenant's files; "": none

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from boilerhouse.claims import build
 from boilerhouse.claims.build import (
     binding,
     claim_body,
@@ -15,9 +16,9 @@ from boilerhouse.claims.build import (
 )
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.claims.model import ClaimStatus, Endpoint, Release
 from boilerhouse.core.names import FINALIZER, label_value
-from boilerhouse.instances.seen import ClaimRef
+from boilerhouse.instances.seen import ClaimRef, RestoredSeen
 from tests.unit.claims.views import NAME, claim
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -99,3 +100,42 @@ def test_only_our_finalizer_goes() -> None:
     assert finalizer_patch(claim()) == {"metadata": {**SEEN, "finalizers": None}}
     two = claim(finalizers=(FINALIZER, "example.com/x"))
     assert finalizer_patch(two)["metadata"]["finalizers"] == ["example.com/x"]
+
+
+def test_wishes_name_the_round_they_mean() -> None:
+    """And are written on the Claim as it was seen."""
+    failed = claim(ClaimPhase.RELEASE_FAILED, status=ClaimStatus(release=Release(round=4)))
+    as_seen = {"uid": "claim-1", "resourceVersion": "7"}
+    now, micro = "2026-05-01T12:00:00Z", "2026-05-01T12:00:00.000000Z"
+    assert build.wanted_back(failed, NOW) == {
+        "metadata": {
+            **as_seen,
+            "annotations": {
+                "boilerhouse.dev/claimed-again": "5",
+                "boilerhouse.dev/last-activity": micro,
+                "boilerhouse.dev/release": None,
+                "boilerhouse.dev/release-force": None,
+            },
+        }
+    }
+    assert build.wish_to_go(failed, NOW, release=False, force=False) == {
+        "metadata": {**as_seen, "annotations": {"boilerhouse.dev/release-retry": "4"}}
+    }
+    assert build.wish_to_go(claim(), NOW, release=True, force=True) == {
+        "metadata": {
+            **as_seen,
+            "annotations": {"boilerhouse.dev/release": now, "boilerhouse.dev/release-force": now},
+        }
+    }
+    assert build.activity_patch(claim(), NOW) == {
+        "metadata": {**as_seen, "annotations": {"boilerhouse.dev/last-activity": micro}}
+    }
+
+
+def test_whose_files_are_in_a_pod_is_written_once() -> None:
+    """The patch fails if something is written there already."""
+    path = "/metadata/annotations/boilerhouse.dev~1restored"
+    assert build.restored_note(RestoredSeen("d1", "c1")) == [
+        {"op": "test", "path": path, "value": None},
+        {"op": "add", "path": path, "value": "d1/c1"},
+    ]

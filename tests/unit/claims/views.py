@@ -28,6 +28,15 @@ SPEC = msgspec.convert(
     WorkloadSpec,
 )
 READY = Blueprint("web", WorkloadPhase.READY, template="t1", spec=SPEC)
+
+
+def keeping(**changes: Any) -> Blueprint:
+    """A workload whose instances have a directory that is saved; `changes` in its spec."""
+    told = msgspec.to_builtins(SPEC) | {"filesystem": {"overlayDirs": ["/data"]}} | changes
+    spec = msgspec.convert(told, WorkloadSpec)
+    return Blueprint("web", WorkloadPhase.READY, template="t1", spec=spec)
+
+
 NAME = claim_name("alice", "web")
 WARM = Intent("warm-1", "pod-1")
 
@@ -73,6 +82,12 @@ def bound(**changes: Any) -> InstanceSeen:
     """The same Pod after the claim took it."""
     ours = {"claim": ClaimRef(NAME, "claim-1"), "tenant": "alice", "pool": "", "pool_status": ""}
     return warm(**{**ours, **changes})
+
+
+def full(**changes: Any) -> InstanceSeen:
+    """The bound Pod of a workload that keeps files: its process and its agent run."""
+    inside = {"overlays": True, "container": "c1", "tenant_runs": True, "agent_runs": True}
+    return bound(**{**inside, **changes})
 
 
 def seen(of: ClaimSeen | None, **changes: Any) -> Seen:

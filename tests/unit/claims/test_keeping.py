@@ -1,0 +1,187 @@
+"""Idleness and disk use of an Active claim, branch by branch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from boilerhouse.claims.decide import decide
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.seen import (
+    AskChanges,
+    ClaimSeen,
+    DeliverIdentity,
+    Do,
+    LookAtUsage,
+    NoteActivity,
+    Plan,
+    UsageSeen,
+    Wait,
+    WriteStatus,
+)
+from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.idle.verdict import ChangesSeen
+from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
+
+P = ClaimPhase
+GIB = 1 << 30
+KEEPING = keeping()
+LATER = timedelta(seconds=20)
+
+
+def status_of(plan: Plan) -> ClaimStatus:
+    assert isinstance(plan, WriteStatus), plan
+    return plan.status
+
+
+ACTIVE = status_of(decide(seen(claim(intent=WARM), workload=KEEPING, pod=full(), stored="")))
+MET = status_of(
+    decide(
+        seen(
+            claim(P.ACTIVE, intent=WARM, status=ACTIVE),
+            workload=KEEPING,
+            pod=full(),
+            delivered=True,
+        )
+    )
+)
+
+
+def active(status: ClaimStatus = MET, **changes: Any) -> ClaimSeen:
+    return claim(P.ACTIVE, intent=WARM, status=status, **changes)
+
+
+def decided(of: ClaimSeen, *, workload: Any = KEEPING, **changes: Any) -> Plan:
+    return decide(seen(of, workload=workload, pod=full(), **changes))
+
+
+def idling(**idle: Any) -> Any:
+    return keeping(idle={"timeoutSeconds": 60, **idle})
+
+
+# Disk
+
+
+def test_disk_use_is_looked_at_when_it_is_time() -> None:
+    """Not before; not of instances without files; not if nothing is known of it here."""
+    assert decided(active(), usage=UsageSeen(None, LATER)) == Wait("the claim is met", LATER)
+    assert decided(active(), usage=UsageSeen(5, timedelta(0))) == Do((LookAtUsage(full()),))
+    assert decided(active()) == Wait("the claim is met")
+    assert decided(active(), workload=None, usage=UsageSeen(5, timedelta(0))) == Wait(
+        "the claim is met"
+    )
+    bare = seen(active(), workload=KEEPING, pod=full(overlays=False), usage=UsageSeen(5, LATER))
+    assert decide(bare) == Wait("the claim is met")
+
+
+def test_more_than_its_disk_is_a_condition() -> None:
+    """Told once, whatever the figure becomes, and taken back when there is room again."""
+    plan = decided(active(), usage=UsageSeen(GIB + 1, LATER))
+    assert isinstance(plan, WriteStatus) and plan.reason == "DiskPressure"
+    pressed = find(plan.status.conditions, "DiskPressure")
+    assert pressed is not None and pressed.status == ConditionStatus.TRUE
+    told = active(plan.status)
+    assert decided(told, usage=UsageSeen(GIB + 9, LATER)) == Wait("the claim is met", LATER)
+    plan = decided(told, usage=UsageSeen(5, LATER))
+    pressed = find(status_of(plan).conditions, "DiskPressure")
+    assert pressed is not None and pressed.status == ConditionStatus.FALSE
+    assert decided(active(status_of(plan)), usage=UsageSeen(5, LATER)) == Wait(
+        "the claim is met", LATER
+    )
+
+
+def test_half_as_much_again_hibernates() -> None:
+    """Before its node would evict it, which would lose everything."""
+    status = status_of(decided(active(), usage=UsageSeen(GIB * 3 // 2, LATER)))
+    assert (status.phase, status.detail) == (P.RELEASING, "it uses 1.5 times its 1 GiB of disk")
+    assert status.release is not None
+    assert (status.release.round, status.release.drop) == (1, False)
+
+
+# Idleness
+
+
+def test_without_a_timeout_nobody_waits() -> None:
+    """Nor without a workload."""
+    for workload in (KEEPING, None):
+        assert decided(active(last_activity=NOW), workload=workload) == Wait("the claim is met")
+
+
+def test_the_deadline_is_waited_for() -> None:
+    """No scanning: the next look is when it can be over."""
+    used = active(last_activity=NOW - timedelta(seconds=25))
+    assert decided(used, workload=idling()) == Wait("the claim is met", timedelta(seconds=60))
+    later = seen(used, workload=idling(), pod=full(), now=NOW + timedelta(seconds=50))
+    assert decide(later) == Wait("the claim is met", timedelta(seconds=10))
+
+
+def idle_at(seconds: int, of: ClaimSeen, workload: Any, **changes: Any) -> Plan:
+    now: datetime = NOW + timedelta(seconds=seconds)
+    return decide(seen(of, workload=workload, pod=full(), now=now, **changes))
+
+
+def test_after_the_deadline_it_is_released() -> None:
+    """Hibernated, or dropped if the workload says so; detail tells for how long."""
+    for action, drop in (("hibernate", False), ("destroy", True)):
+        plan = idle_at(61, active(), idling(action=action))
+        assert isinstance(plan, WriteStatus) and plan.reason == "Idle"
+        assert (plan.status.phase, plan.status.detail) == (P.RELEASING, "idle for 61 s")
+        assert plan.status.release is not None and plan.status.release.drop == drop
+
+
+def test_watched_directories_are_asked_at_the_deadline() -> None:
+    """And only then. What cannot be told is not idleness."""
+    watching = idling(watchDirs=["/data"])
+    assert idle_at(59, active(), watching) == Wait("the claim is met", timedelta(seconds=1))
+    plan = idle_at(61, active(), watching)
+    assert isinstance(plan, Do)
+    [ask] = plan.steps
+    assert isinstance(ask, AskChanges)
+    assert (ask.directories, ask.pod) == (("/data",), full())
+    unknown = ChangesSeen(NOW + timedelta(seconds=61), trouble="away")
+    assert isinstance(idle_at(62, active(), watching, changes=unknown), Wait)
+    nothing = ChangesSeen(NOW + timedelta(seconds=61), complete=True)
+    assert status_of(idle_at(62, active(), watching, changes=nothing)).phase == P.RELEASING
+
+
+def test_without_a_time_to_compare_with_one_is_noted() -> None:
+    """A clock that was wrong costs one timeout."""
+    ahead = NOW + timedelta(days=1)
+    status = replace_claimed(ahead)
+    assert decided(active(status, last_activity=ahead), workload=idling()) == NoteActivity()
+
+
+def replace_claimed(at: datetime) -> ClaimStatus:
+    return msgspec.structs.replace(MET, claimed_at=at)
+
+
+def test_what_waits_for_its_identity_can_be_idle() -> None:
+    """An agent that does not answer keeps nothing alive."""
+    held = active(ACTIVE)
+    assert decided(held) == Do((DeliverIdentity("warm-1", "pod-1"),))
+    failed = setback("DeliverIdentity")
+    assert decided(held, setback=failed) == Wait("because", failed.due_in)
+    assert status_of(idle_at(61, held, idling(), setback=failed)).phase == P.RELEASING
+
+
+def test_the_soonest_of_all_times_counts() -> None:
+    """One timer for idleness, disk use and retries."""
+    held = active(ACTIVE, last_activity=NOW)
+    plan = decided(
+        held, workload=idling(), usage=UsageSeen(5, LATER), setback=setback("DeliverIdentity")
+    )
+    assert plan == Wait("because", timedelta(seconds=5))
+    plan = decided(active(last_activity=NOW), workload=idling(), usage=UsageSeen(5, LATER))
+    assert plan == Wait("the claim is met", LATER)
+
+
+def test_a_crash_loop_is_not_looked_at_twice() -> None:
+    """The condition is written, then it waits."""
+    crashing = replace(full(), ready=False)
+    plan = decide(seen(active(), workload=KEEPING, pod=crashing))
+    again = decide(seen(active(status_of(plan)), workload=KEEPING, pod=crashing))
+    assert again == Wait("the claim is met")
