@@ -13,7 +13,7 @@ from boilerhouse.agent.archive.failures import BadArchive
 from boilerhouse.agent.archive.header import BLOCK
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.archive.reader import Reader
-from boilerhouse.agent.archive.source import Source
+from boilerhouse.agent.archive.source import Inflater, Source
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper.store.volume import Incoming
 
@@ -35,7 +35,7 @@ def inspect(incoming: Incoming, limits: Limits) -> Counted:
     """
     file = incoming.reopen()
     try:
-        source = Source(partial(os.read, file, _PIECE))
+        source = Source(Inflater(partial(os.read, file, _PIECE)).piece)
         reader = Reader(source, limits.entries, limits.content, limits.name)
         while (found := reader.next()) is not None:
             member, _, layout = found

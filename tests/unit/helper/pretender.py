@@ -36,6 +36,7 @@ class Pretender:
     forgets: bool = False  # saves, before it is told that they are safe
     deaf: int = 0  # times that it does not hear the last word
     gate: asyncio.Event | None = None  # to be passed before the last piece
+    told: asyncio.Event = field(default_factory=asyncio.Event)  # that a save is safe
     streaming: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     _report: dict[str, SaveReport] = field(default_factory=dict)
 
@@ -95,6 +96,7 @@ class Pretender:
             raise Refused(404, "no-such-save", "there is no such save any more")
         assert self._report[identifier].sha256 == digest
         self.baseline, self.may_stop = digest, True
+        self.told.set()
         return Answer(204)
 
     async def _restore(self, digest: str, body: Body) -> Answer:
