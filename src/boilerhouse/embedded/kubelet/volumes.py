@@ -22,7 +22,7 @@ from boilerhouse.embedded.kubelet.container import Mount
 from boilerhouse.embedded.kubelet.containerspec import Refused
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.references import Missing, References, Source
-from boilerhouse.embedded.kubelet.trees import remove_tree
+from boilerhouse.embedded.kubelet.trees import keep, remove_tree
 
 Body = Mapping[str, Any]
 Own = Callable[[Path], None]
@@ -56,7 +56,7 @@ class Volumes:
         ready = {}
         for volume in spec.get("volumes", ()):
             name = volume["name"]
-            ready[name] = await self._one(volume, own if name in sandboxed else _keep)
+            ready[name] = await self._one(volume, own if name in sandboxed else keep)
         return ready
 
     async def _one(self, volume: Body, own: Own) -> Volume:
@@ -124,10 +124,6 @@ def _mount(given: Body, volume: Volume, own: Own) -> Mount:
         source.mkdir(mode=0o777)
         own(source)
     return Mount(source, given["mountPath"], read_only)
-
-
-def _keep(_path: Path) -> None:
-    """Leave a file to us."""
 
 
 def _empty(path: Path, own: Own) -> None:
