@@ -77,9 +77,11 @@ class Groups:
             for found in parent.glob(f"{name}-*"):
                 pid = found.name.rpartition("-")[2]
                 if pid.isdecimal() and not Path("/proc", pid).exists():
-                    for leftover in found.iterdir():
-                        if leftover.is_dir():
-                            _remove(leftover)
+                    # Another one that starts now may be removing it too.
+                    with contextlib.suppress(FileNotFoundError):
+                        for leftover in found.iterdir():
+                            if leftover.is_dir():
+                                _remove(leftover)
                     _remove(found)
         return cls(roots, unified=unified, unenforced=None)
 
