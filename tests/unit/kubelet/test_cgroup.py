@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,15 @@ def test_what_the_killed_left_is_removed(tmp_path: Path, proc: Path) -> None:
     Groups.find("boilerhouse", proc=proc)
     assert not dead.exists()
     assert (alive / "pod.main.0").exists()
+
+
+def test_several_who_start_at_once_sweep_together(tmp_path: Path, proc: Path) -> None:
+    """That another removes the same groups at the same moment keeps nobody from starting."""
+    own = split(tmp_path, proc)
+    dead = [own["memory"] / f"boilerhouse-{4_000_000_000 + number}" for number in range(200)]
+    for directory in dead:
+        (directory / "pod.main.0").mkdir(parents=True)
+    with ThreadPoolExecutor(8) as starters:
+        found = list(starters.map(lambda _: Groups.find("boilerhouse", proc=proc), range(8)))
+    assert [groups.unenforced for groups in found] == [None] * 8
+    assert not any(directory.exists() for directory in dead)

@@ -221,6 +221,15 @@ def _write(path: Path, value: object) -> None:
     path.write_text(str(value))
 
 
+def _clear(subtree: Path) -> None:
+    """Remove the subtree of somebody dead; another who starts may be doing so at this moment."""
+    with contextlib.suppress(FileNotFoundError):
+        for leftover in subtree.iterdir():
+            if leftover.is_dir():
+                _remove(leftover)
+    _remove(subtree)
+
+
 def _remove(directory: Path) -> None:
     for _ in range(200):
         try:

@@ -5,6 +5,7 @@ Nothing here follows a link: what a tenant wrote is not a way to anything else.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -20,15 +21,19 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_up(operation: Callable[..., object], name: str, info: object) -> None:
-    """Enter or empty a directory that its owner has closed, then go on as before."""
+    """Enter or empty a directory that its owner has closed, then go on as before.
+
+    Somebody else may be removing the same tree: what is gone meanwhile needs nothing more.
+    """
     del info
-    for closed in (os.path.dirname(name), name):  # noqa: PTH120  names may be bytes
-        if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
-            os.chmod(closed, 0o700)  # noqa: PTH101
-    if operation in (os.unlink, os.rmdir):
-        operation(name)
-    elif os.path.lexists(name):
-        shutil.rmtree(name)
+    with contextlib.suppress(FileNotFoundError):
+        for closed in (os.path.dirname(name), name):  # noqa: PTH120  names may be bytes
+            if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
+                os.chmod(closed, 0o700)  # noqa: PTH101
+        if operation in (os.unlink, os.rmdir):
+            operation(name)
+        elif os.path.lexists(name):
+            shutil.rmtree(name)
 
 
 def keep(_path: Path) -> None:
