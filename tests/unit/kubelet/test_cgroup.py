@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -122,3 +123,16 @@ def test_several_who_start_at_once_sweep_together(tmp_path: Path, proc: Path) ->
         found = list(starters.map(lambda _: Groups.find("boilerhouse", proc=proc), range(8)))
     assert [groups.unenforced for groups in found] == [None] * 8
     assert not any(directory.exists() for directory in dead)
+
+
+def test_who_outlived_the_killed_is_killed(tmp_path: Path, proc: Path) -> None:
+    """A process in a group of somebody dead would keep it from being removed for ever."""
+    own = split(tmp_path, proc)
+    group = own["memory"] / "boilerhouse-4000000000" / "pod.main.0"
+    group.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "1000"]) as orphan:
+        # As the kernel tells it, with somebody of another process namespace.
+        (group / "cgroup.procs").write_text(f"0\n{orphan.pid}\n")
+        with pytest.raises(OSError, match="not empty"):  # a file of the kernel's would not count
+            Groups.find("boilerhouse", proc=proc)
+        assert orphan.wait(10) == -9

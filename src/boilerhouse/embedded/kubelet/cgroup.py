@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,8 @@ class Groups:
     def find(cls, name: str, *, proc: Path = Path("/proc/self")) -> Groups:
         """Prepare a subtree of this name, and of our pid, under the group we run in.
 
-        Subtrees of the dead, who were killed before they could clean up, are removed.
+        Subtrees of the dead, who were killed before they could clean up, are removed, with whoever
+        is in them: the kernel would not let go of them otherwise.
         """
         try:
             roots, unified = _subtrees(proc, f"{name}-{os.getpid()}")
@@ -77,12 +79,7 @@ class Groups:
             for found in parent.glob(f"{name}-*"):
                 pid = found.name.rpartition("-")[2]
                 if pid.isdecimal() and not Path("/proc", pid).exists():
-                    # Another one that starts now may be removing it too.
-                    with contextlib.suppress(FileNotFoundError):
-                        for leftover in found.iterdir():
-                            if leftover.is_dir():
-                                _remove(leftover)
-                    _remove(found)
+                    _clear(found)
         return cls(roots, unified=unified, unenforced=None)
 
     def create(self, name: str, memory_bytes: int | None, cpu: float | None) -> Group:
@@ -226,8 +223,18 @@ def _clear(subtree: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         for leftover in subtree.iterdir():
             if leftover.is_dir():
+                _kill(leftover)
                 _remove(leftover)
     _remove(subtree)
+
+
+def _kill(group: Path) -> None:
+    """Kill who is in a group; those of another process namespace show as 0, and are not ours."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in (group / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                if int(line):
+                    os.kill(int(line), signal.SIGKILL)
 
 
 def _remove(directory: Path) -> None:

@@ -5,8 +5,9 @@
 
 Entering namespaces means forking, and forking a large program with threads is slow and unsafe. This
 one is small, has one thread, and starts before there is anything to copy. It is also what ties
-tenants to the life of Boilerhouse: when the socket closes, or its parent dies, it dies, and bwrap's
-`--die-with-parent` takes every container along.
+tenants to the life of Boilerhouse: when the socket closes, because its parent wants so or is dead,
+it kills whoever descends from it and ends. Should it be killed itself, bwrap's `--die-with-parent`
+takes every container along, except one that is just being set up.
 
 It lives in a network and a mount namespace of its own, so it can step into a Pod's and back.
 Run by an ordinary user, it first makes a user namespace in which it may do so, and runs from a
@@ -34,6 +35,7 @@ from boilerhouse.embedded.kubelet import entering, linux, pause, seccomp, stagin
 
 MESSAGE_LIMIT = 64 * 1024
 DESCRIPTOR_LIMIT = 64
+_END_SECONDS = 5
 _SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -110,9 +112,12 @@ class _Server:
                 act()
 
     def _serve(self) -> None:
-        received = receive(self._channel)
+        try:
+            received = receive(self._channel)
+        except ConnectionError:
+            received = None
         if received is None:
-            os._exit(0)
+            _end()
         request, fds = received
         try:
             operation = getattr(self, "_" + request["op"])
@@ -257,6 +262,23 @@ class _Server:
         send(self._channel, {"exited": pid, "status": status}, [])
 
 
+def _end() -> NoReturn:
+    """End, after everybody else: whose parent is killed becomes our child, and is killed next.
+
+    bwrap's first process is not tied to its parent from its very beginning; we see to it here.
+    """
+    signal.set_wakeup_fd(-1)
+    signal.alarm(_END_SECONDS)  # its default is our end: one who cannot be killed is not waited for
+    # No child left; or a kernel that does not list them.
+    with contextlib.suppress(ChildProcessError, FileNotFoundError):
+        while True:
+            with open("/proc/thread-self/children", encoding="ascii") as file:  # noqa: PTH123
+                for pid in file.read().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            os.waitpid(-1, 0)
+    os._exit(0)
+
+
 def _parent(pid: int) -> int:
     """Return the parent of a process, 0 if there is no such process."""
     try:
@@ -316,12 +338,10 @@ def _isolate_as_user(arguments: list[str]) -> NoReturn:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the socket closes: arguments are fd, parent's pid, bwrap, its libraries or ""."""
+    """Serve until the socket closes: arguments are fd, bwrap, its libraries or ""."""
     channel = socket.socket(fileno=int(arguments[0]))
     try:
         linux.prepare()
-        parent = int(arguments[1])
-        linux.die_with_parent(parent)
         if "inside" not in arguments:
             if os.geteuid():
                 os.set_inheritable(channel.fileno(), True)
@@ -331,7 +351,7 @@ def main(arguments: list[str]) -> None:
         linux.adopt_orphans()
         with contextlib.suppress(OSError):  # a kernel without keyrings has none to leave
             linux.empty_keyring()
-        server = _Server(channel, arguments[2], arguments[3] or None)
+        server = _Server(channel, arguments[1], arguments[2] or None)
     except OSError as error:
         name = f" {error.filename}" if error.filename else ""
         send(channel, {"error": f"{error.strerror or error}{name}"}, [])

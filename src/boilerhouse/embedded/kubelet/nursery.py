@@ -84,7 +84,7 @@ class Nursery:
         ours.setblocking(False)
         path = str(Path(boilerhouse.__file__).parent.parent)
         program = _PROGRAM.format(path=path, module=forkserver.__name__)
-        arguments = [str(theirs.fileno()), str(os.getpid()), str(bwrap.path), bwrap.libraries or ""]
+        arguments = [str(theirs.fileno()), str(bwrap.path), bwrap.libraries or ""]
         # No environment: nothing of ours is there for a tenant's first instructions to find.
         process = subprocess.Popen(  # noqa: ASYNC220  from this very thread; returns at once
             [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", program, *arguments],  # noqa: ASYNC240
