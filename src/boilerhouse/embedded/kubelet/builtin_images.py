@@ -164,7 +164,8 @@ class BuiltinContainer:
     def signal(self, number: int) -> None:
         """SIGKILL cuts it off; any other signal asks it to stop."""
         if number == signal.SIGKILL:
-            self._task.cancel()
+            # Not before it has begun: what never began would not clean up, and listen for ever.
+            asyncio.get_running_loop().call_soon(self._task.cancel)
         elif self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="builtin stop")
 

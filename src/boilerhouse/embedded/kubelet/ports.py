@@ -14,7 +14,7 @@ from boilerhouse.embedded.kubelet.container import Sandbox
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import ObjectMeta
 from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.kube.status import Conflict, NotFound
 
 
 class Ports:
@@ -41,5 +41,6 @@ class Ports:
         if moved == pod.annotations.get(names.PORTS, ""):
             return
         patch = {"metadata": {"uid": pod.uid, "annotations": {names.PORTS: moved or None}}}
-        with contextlib.suppress(NotFound):  # deleted meanwhile: the next event says so
+        # Deleted meanwhile, or another has its name by now: the next event says so.
+        with contextlib.suppress(NotFound, Conflict):
             await self._client.merge_patch(PODS, pod.name, patch, namespace=pod.namespace)
