@@ -83,7 +83,8 @@ def get(
     kind: Annotated[
         str,
         typer.Argument(
-            help="workloads, pools, claims, triggers, instances, tenants, secrets or configmaps.",
+            help="workloads, pools, claims, triggers, instances, tenants, images, secrets or "
+            "configmaps.",
             show_default=False,
         ),
     ],
