@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _HIGHEST_PORT = 65535
+# A flag takes no value: it goes the long way.
+_TAKE_A_VALUE = ("data", "host", "port", "kube_host", "kube_port")
 
 
 class UpLine(NamedTuple):
@@ -46,7 +48,7 @@ def read_up(words: Sequence[str]) -> UpLine | None:
         if not sign:
             value = next(rest, "")
         field = name.removeprefix("--").replace("-", "_")
-        if word[:2] != "--" or "_" in name or field not in UpLine._fields:
+        if word[:2] != "--" or "_" in name or field not in _TAKE_A_VALUE:
             return None
         if not value or value.startswith("-"):
             return None

@@ -166,7 +166,9 @@ def test_a_plain_up_is_read_as_the_command_line_reads_it(words: list[str]) -> No
     line = read_up(words)
     assert line is not None
     up = get_command(app).commands["up"]  # type: ignore[attr-defined]  # it is a group
-    assert up.make_context("up", list(words)).params == line._asdict()
+    params = up.make_context("up", list(words)).params
+    assert {name: params.pop(name) for name in line._fields} == line._asdict()
+    assert not any(params.values())  # what the short way does not know was not asked for
 
 
 @pytest.mark.parametrize(
@@ -184,6 +186,10 @@ def test_a_plain_up_is_read_as_the_command_line_reads_it(words: list[str]) -> No
         ["--kube_port", "1"],
         ["--kube-port", "x"],
         ["--unknown", "1"],
+        ["--strict"],
+        ["--strict", "yes"],
+        ["--strict=yes"],
+        ["--unsandboxed"],
         ["--", "--port", "1"],
     ],
 )
