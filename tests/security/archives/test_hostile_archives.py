@@ -14,6 +14,8 @@ import pytest
 from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.header import DEVICE
 from boilerhouse.agent.archive.model import Limits, Owners
+from boilerhouse.agent.archive.reader import Reader
+from boilerhouse.agent.archive.source import Source
 from tests.security.archives.hostile import (
     END,
     archive,
@@ -409,6 +411,75 @@ def test_bad_records(overlay: Path, text: bytes) -> None:
     data = archive(entry(b"x", b"x", text), file(b"workspace/x"))
     with pytest.raises(BadArchive):
         unpack(data, {"/workspace": overlay})
+
+
+def test_values_that_no_kernel_takes(overlay: Path) -> None:
+    """Times, ids, sizes and attributes beyond what is possible are the archive's fault."""
+    far = bytearray(file(b"workspace/x"))
+    far[136:148] = b"\x80" + b"\x7f" * 11
+    refused(archive(_summed(far)), overlay, "bad-header")
+    everybody = bytearray(file(b"workspace/x"))
+    everybody[108:116] = b"\x80\0\0\0\xff\xff\xff\xff"
+    refused(archive(_summed(everybody)), overlay, "bad-header")
+    huge = bytearray(file(b"workspace/x"))
+    huge[124:136] = b"\x80" + b"\x7f" * 11
+    refused(archive(_summed(huge)), overlay, "too-large")
+    for key, code in (
+        (b"user." + b"n" * 300, "bad-attribute"),
+        (b"user.", "bad-attribute"),
+        (b"user.a\0b", "bad-name"),
+    ):
+        evil = entry(b"workspace/x", records={b"SCHILY.xattr." + key: b"v"})
+        refused(archive(evil), overlay, code)
+
+
+def test_the_latest_and_the_earliest_moment(overlay: Path) -> None:
+    """A time that the header can say but the file system cannot is what comes nearest."""
+    for moment in (b"-99999999999", b"999999999999999999.999999999", b"-0.000000001", b"5"):
+        unpack(archive(entry(b"workspace/x", records={b"mtime": moment})), {"/workspace": overlay})
+        assert (overlay / "x").exists()
+        clear({"/workspace": overlay})
+
+
+def _summed(member: bytearray) -> bytes:
+    """Put a member's checksum right again."""
+    member[148:156] = b" " * 8
+    member[148:156] = b"%06o\0 " % sum(member[:512])
+    return bytes(member)
+
+
+def test_headers_at_random() -> None:
+    """Whatever stands in headers whose checksums are right, the reader says what is wrong."""
+    chance = random.Random(8)
+    good = [
+        bytearray(file(b"workspace/" + b"n" * 60)),
+        bytearray(hard_link(b"workspace/h", b"workspace/n")),
+        bytearray(entry(b"x", b"x", b"30 mtime=1700000000.123456789\n19 GNU.sparse.map=\n")),
+        bytearray(entry(b"S", b"S")),
+        bytearray(sparse(b"10", b"1\n0\n5\n", b"12345")),
+    ]
+    refusals = 0
+    for _ in range(4000):
+        members = [bytearray(chance.choice(good)) for _ in range(3)]
+        for member in members:
+            for _ in range(chance.randrange(4)):
+                at = chance.choice([*range(100, 160), *range(256, 265), *range(380, 512), 0, 345])
+                member[at] = chance.choice([0, 0x20, 0x2E, 0x2F, 0x30, 0x37, 0x80, 0xFF, 0x53])
+            for block in range(512, len(member), 512):
+                if chance.random() < 0.2:
+                    member[block + chance.randrange(40)] = chance.randrange(256)
+        plain = b"".join(_summed(member) for member in members) + END
+        pieces = iter([plain])
+        source = Source(lambda pieces=pieces: next(pieces, b""))  # type: ignore[misc]  # bound
+        reader = Reader(source, 100, 1 << 20, 4095)
+        try:
+            while (found := reader.next()) is not None:
+                member_read, parts, layout = found
+                assert b".." not in parts and b"" not in parts and layout[2] <= member_read.size
+                source.skip(layout[2] + -member_read.size % 512)
+        except BadArchive:
+            refusals += 1
+    assert 1000 < refusals < 4000
 
 
 def sparse(size: bytes, pairs: bytes, data: bytes = b"", form: bytes = b"1") -> bytes:

@@ -22,6 +22,8 @@ XATTR = b"SCHILY.xattr."
 
 _KINDS = frozenset((FILE, HARD_LINK, SYMLINK, DIRECTORY, FIFO))
 _SECOND = 1_000_000_000
+_FAR_OFF = 1 << 95  # a moment that no kernel takes, in nanoseconds
+_NOBODY = 0xFFFFFFFF  # means "no id" to the kernel
 _OCTAL_7 = 0o7777777  # the most that seven digits say
 _OCTAL_11 = 0o77777777777
 
@@ -165,8 +167,9 @@ def decode(block: bytes, records: dict[bytes, bytes]) -> Member:
         if kind != DIRECTORY:
             raise BadArchive("bad-header", f"{shown(name)} has content, though it is no file")
         raise BadArchive("bad-header", f"{shown(name)} is a directory with content")
-    if not 0 <= uid < 0xFFFFFFFF or not 0 <= gid < 0xFFFFFFFF or size < 0:
-        raise BadArchive("bad-header", f"{shown(name)} has an owner or size that cannot be")
+    possible = 0 <= uid < _NOBODY and 0 <= gid < _NOBODY and size >= 0 and abs(mtime) < _FAR_OFF
+    if not possible:
+        raise BadArchive("bad-header", f"{shown(name)} has an owner, size or time that cannot be")
     return Member(name, kind, mode & 0o7777, uid, gid, size, mtime, link, records)
 
 
@@ -259,7 +262,7 @@ def pax(content: bytes) -> dict[bytes, bytes]:
             raise BadArchive("bad-header", "a pax header is not a list of records")
         at += length
         if key in _USED or key.startswith((XATTR, b"GNU.sparse.")):
-            if key in _NAMES and b"\0" in value:
+            if b"\0" in key or (key in _NAMES and b"\0" in value):
                 raise BadArchive("bad-name", "a name has a zero byte in it")
             records[key] = value[:-1]
     return records

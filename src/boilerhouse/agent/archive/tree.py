@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable
 
 from boilerhouse.agent.archive import header
-from boilerhouse.agent.archive.failures import BadArchive, Failed
+from boilerhouse.agent.archive.failures import BadArchive
 from boilerhouse.agent.archive.header import Member, shown
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
 
@@ -206,10 +206,13 @@ class Tree:
             try:
                 os.setxattr(file, name, value)
             except OSError as error:
-                if error.errno not in (errno.ENOTSUP, errno.ENOSYS):
-                    raise Failed(
-                        "attributes", f"{shown(member.name)}: {shown(name)}: {error.strerror}"
-                    ) from error
+                if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+                    return  # not on this file system
+                if error.errno not in (errno.EINVAL, errno.ERANGE, errno.E2BIG):
+                    raise
+                raise BadArchive(
+                    "bad-attribute", f"{shown(member.name)}: {shown(name)}: {error.strerror}"
+                ) from None
 
 
 def _give(file: int, member: Member) -> None:

@@ -82,7 +82,8 @@ def unreadable(path: bytes, error: OSError) -> Failed:
     return Failed(code, f"{shown(path)} cannot be read: {error.strerror}")
 
 
-_FACTS = struct.Struct("=QqIIIqqQ")
+_FACTS = struct.Struct("=QqIIIQQQ")
+_WORD = (1 << 64) - 1  # a file may be dated after 2262, which is more nanoseconds than fit
 _MASK = (1 << 128) - 1
 
 
@@ -105,7 +106,7 @@ def fingerprint(roots: Sequence[Root]) -> tuple[str, int, int]:
             raise unreadable(path, error) from error
         facts = _FACTS.pack(
             found.st_ino, found.st_size, found.st_mode, found.st_uid, found.st_gid,
-            found.st_mtime_ns, found.st_ctime_ns, found.st_dev,
+            found.st_mtime_ns & _WORD, found.st_ctime_ns & _WORD, found.st_dev,
         )  # fmt: skip
         total += int.from_bytes(blake2b(facts + path, digest_size=16).digest(), "big")
         entries += 1

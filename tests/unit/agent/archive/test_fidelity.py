@@ -53,6 +53,7 @@ def _fill(root: Path) -> None:
         _put(root / os.fsdecode(name), name, moment=1_700_000_000_123_456_789 + number)
     _put(root / "old", b"", moment=-1_500_000_000)
     _put(root / "future", b"", moment=9_000_000_000_000_000_001)
+    _put(root / "far", b"", moment=14_000_000_000_000_000_002)
     (root / "link").symlink_to("a/b/c/f1")
     (root / "away").symlink_to("/nonexistent/file")
     (root / "up").symlink_to("../../outside")
