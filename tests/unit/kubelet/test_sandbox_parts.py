@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,23 @@ def test_etc_holds_the_listed_files_and_no_others(tmp_path: Path) -> None:
     assert not files & {"shadow", "ssl/certs/closed.pem"}
     assert (made / "passwd").read_text() == ""
     assert made.stat().st_mode & 0o777 == 0o755
+
+
+def test_etc_is_copied_again_when_it_changes_and_only_then(tmp_path: Path) -> None:
+    """A start that finds everything as it was leaves it; a changed file is seen at the next."""
+    machine, made = tmp_path / "etc", tmp_path / "made"
+    machine.mkdir()
+    (machine / "services").write_text("http 80/tcp\n")
+    hostetc.write(made, machine)
+    first = made.stat().st_ino
+    hostetc.write(made, machine)
+    assert made.stat().st_ino == first
+    (machine / "services").write_text("smtp 25/tcp\n")
+    hostetc.write(made, machine)
+    assert (made / "services").read_text() == "smtp 25/tcp\n"
+    shutil.rmtree(made)
+    hostetc.write(made, machine)
+    assert (made / "services").is_file()
 
 
 def arguments(spec: ContainerSpec) -> list[str]:
