@@ -129,6 +129,7 @@ async def embedded(directory: Path) -> AsyncIterator[Stage]:
         yield Stage(client, product.route, "boilerhouse", "host", HelperSettings())
     finally:
         await world.close()
+        await product.close()
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.archive.model import Owners
+from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.files import Files
 from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.hold import Hold, Why
@@ -37,7 +38,7 @@ class Config:
     """Where an agent's things are. `overlays`: path in the instance ─► directory here.
 
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
-    the agent's alone. `owners`: whose files are whose, on either side.
+    the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
     """
 
     identity: Path
@@ -46,6 +47,7 @@ class Config:
     token: str = field(repr=False)
     restore: str = ""
     owners: Owners = field(default_factory=Owners)
+    workers: Workers = field(default_factory=Workers)
 
 
 class Agent:
@@ -58,10 +60,21 @@ class Agent:
         self._hold = Hold(processes, self._record, config.state, awaited=bool(config.restore))
         self._settling = Settling(self._record, self._hold.turn, config.overlays.values())
         self._saves = Saves(
-            config.overlays, config.owners, self._hold, self._record, self._settling
+            config.overlays,
+            config.owners,
+            self._hold,
+            self._record,
+            self._settling,
+            config.workers,
         )
         self._restores = Restores(
-            config.overlays, config.owners, self._hold, self._record, processes, self._settling
+            config.overlays,
+            config.owners,
+            self._hold,
+            self._record,
+            processes,
+            self._settling,
+            config.workers,
         )
         self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)

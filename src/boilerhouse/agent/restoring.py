@@ -23,6 +23,7 @@ from boilerhouse.agent.archive.clearing import empty
 from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.model import Limits, Owners, Packed
 from boilerhouse.agent.archive.unpacker import Unpacker
+from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.processes import Processes
@@ -49,6 +50,7 @@ class Restores:
         record: Record,
         processes: Processes,
         settling: Settling,
+        workers: Workers,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
@@ -56,6 +58,7 @@ class Restores:
         self._record = record
         self._processes = processes
         self._settling = settling
+        self._workers = workers
 
     async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
         """Put a snapshot in place and have the tenant run on it.
@@ -96,7 +99,9 @@ class Restores:
             raise Refused(409, "saved", "this instance is being saved, or was")
 
     async def _restore(self, digest: str, mode: str, body: Body) -> Restored:
-        unpacker = Unpacker(self._overlays, limits=Limits(), owners=self._owners)
+        unpacker = Unpacker(
+            self._overlays, limits=Limits(), owners=self._owners, workers=self._workers
+        )
         container = ""
         try:
             if mode != COLD:

@@ -24,6 +24,7 @@ from pathlib import Path
 from boilerhouse.agent.archive.failures import Failed
 from boilerhouse.agent.archive.model import Fingerprint, Owners
 from boilerhouse.agent.archive.packer import Packer, fingerprint
+from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.message import Answer, Body, json_answer
 from boilerhouse.agent.peer import Unreachable
@@ -48,12 +49,14 @@ class Saves:
         hold: Hold,
         record: Record,
         settling: Settling,
+        workers: Workers,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
         self._hold = hold
         self._record = record
         self._settling = settling
+        self._workers = workers
         self._save: _Save | None = None
         self._safe = False  # what is being saved once more is committed already
 
@@ -95,7 +98,7 @@ class Saves:
 
     async def _begin(self, identifier: str, known: str) -> Answer:
         try:
-            found = await fingerprint(self._overlays)
+            found = await fingerprint(self._overlays, self._workers)
         except Failed as failed:
             raise Refused(500, failed.code, failed.message) from failed
         baseline, torn = self._record.baseline, self._settling.torn
@@ -106,7 +109,7 @@ class Saves:
             )
             save.expect(WORD, "nobody said that the snapshot is known")
             return json_answer(Unchanged(known).encode())
-        packer = Packer(self._overlays, owners=self._owners)
+        packer = Packer(self._overlays, owners=self._owners, workers=self._workers)
         save = self._save = _Save(identifier, found, packer, torn, self._given_up)
         save.expect(SILENCE, "nobody reads the stream")
         return Answer(200, _Stream(save, packer), {"content-type": GZIP})

@@ -88,6 +88,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
     kubelet = KubeletSettings(builtins=product.builtins())
     async with AsyncExitStack() as stack:
         stack.callback(bound.close)
+        stack.push_async_callback(product.close)
         world = await World.open(
             directory, host=line.kube_host, port=line.kube_port, kubelet=kubelet
         )

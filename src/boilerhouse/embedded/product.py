@@ -18,6 +18,7 @@ from pathlib import Path
 from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.archive.model import Owners
+from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.message import Answer, Handler, Request, answering
 from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.processes import Process, look
@@ -40,10 +41,15 @@ class Product:
     def __init__(self) -> None:
         self._agents: dict[Address, Handler] = {}
         self._helpers: dict[Address, Handler] = {}
+        self._workers = Workers(spare=True)
 
     def builtins(self) -> Builtins:
         """Return the containers that the kubelet starts here instead of in a sandbox."""
         return {"agent": self._agent, helper_layout.HELPER: self._helper}
+
+    async def close(self) -> None:
+        """Keep nothing ready any more; the containers have ended by then."""
+        await self._workers.close()
 
     def reach(self, host: str, port: int, patience: float) -> Handler:
         """Return the agent at an address: itself if it is one of ours."""
@@ -56,6 +62,8 @@ class Product:
         raise Unreachable("the snapshot helper does not run")
 
     def _agent(self, inside: Inside) -> Builtin:
+        self._workers.prepare()
+
         def make() -> Made:
             config = Config(
                 identity=inside.mounts[agent_layout.IDENTITY_DIR],
@@ -64,6 +72,7 @@ class Product:
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
                 restore=inside.env.get(agent_layout.RESTORE_VARIABLE, ""),
                 owners=Owners(inside.outside, inside.inside),
+                workers=self._workers,
             )
             agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
             return agent, agent.handle, agent.dispensable

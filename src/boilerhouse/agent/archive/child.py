@@ -1,6 +1,6 @@
 """The worker, seen from the process that started it.
 
-Child.start(job) ─► stdin, stdout ─► report() | kill()
+Child.start(job, workers) ─► stdin, stdout ─► report() | kill()
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ import ast
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Fingerprint, Packed
+from boilerhouse.agent.archive.workers import PIECE, Workers
 
-PIECE = 256 << 10
 _REPORT = 256 << 10  # bytes; longer ones are not ours
 
 
@@ -37,18 +34,12 @@ class Child:
         self._said = asyncio.create_task(_all(process.stderr), name="archive worker")
 
     @classmethod
-    async def start(cls, job: Job) -> Child:
-        """Start a worker. It is killed when the thread that runs this loop ends."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", "-c", _command(), job.encode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=PIECE,
-            env={"LC_ALL": "C.UTF-8"},
-            cwd="/",
-        )  # fmt: skip
-        return cls(process)
+    async def start(cls, job: Job, workers: Workers) -> Child:
+        """Give a worker its job."""
+        process = await workers.take()
+        child = cls(process)
+        child.stdin.write(job.encode())  # small: it fits into the pipe whole
+        return child
 
     async def report(self) -> dict[str, Any]:
         """Wait for the end; raises what the worker says went wrong."""
@@ -84,20 +75,6 @@ async def _all(stream: asyncio.StreamReader) -> bytes:
     while piece := await stream.read(PIECE):
         said = (said + piece)[:_REPORT]
     return said
-
-
-@cache
-def _command() -> str:
-    """Return the worker's program: without `site`, which would cost more than all the rest."""
-    found = find_spec("isal")
-    if found is None or found.origin is None:
-        raise Failed("not-installed", "the Python package isal is not installed")
-    ours = Path(__file__).resolve().parents[3]
-    paths = [str(ours), str(Path(found.origin).resolve().parents[1])]
-    return (
-        f"import sys; sys.path += {paths!r}; "
-        "from boilerhouse.agent.archive.worker import main; main(sys.argv[1])"
-    )
 
 
 def places(overlays: Mapping[str, Path]) -> list[tuple[bytes, bytes]]:

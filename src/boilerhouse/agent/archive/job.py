@@ -1,19 +1,20 @@
-"""What the worker is told, as one argument on its command line."""
+"""What the worker is told: the first bytes on its standard input, before those it works on."""
 
 from __future__ import annotations
 
 import marshal
 
+LENGTH = 4  # bytes that tell how many follow
+
 
 class Job:
     """A job: `fingerprint`, `pack` or `unpack`. Ids and limits as in model.py."""
 
-    __slots__ = ("inside", "level", "limits", "operation", "outside", "overlays", "parent")
+    __slots__ = ("inside", "level", "limits", "operation", "outside", "overlays")
 
     def __init__(
         self,
         operation: str,
-        parent: int,
         overlays: list[tuple[bytes, bytes]],
         outside: tuple[int, int] | None = None,
         inside: tuple[int, int] = (0, 0),
@@ -21,18 +22,19 @@ class Job:
         limits: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         self.operation = operation
-        self.parent = parent
         self.overlays = overlays  # path in the archive, directory here
         self.outside = outside
         self.inside = inside
         self.level = level
         self.limits = limits  # entries, content, name
 
-    def encode(self) -> str:
-        """Return it as text; only the same Python reads that, which is what runs the worker."""
-        return marshal.dumps([getattr(self, name) for name in self.__slots__]).hex()
+    def encode(self) -> bytes:
+        """Return it with its length; only the same Python reads that, which runs the worker."""
+        told = marshal.dumps([getattr(self, name) for name in self.__slots__])
+        return len(told).to_bytes(LENGTH) + told
 
     @classmethod
-    def decode(cls, text: str) -> Job:
-        values = marshal.loads(bytes.fromhex(text))  # noqa: S302  our own parent wrote it
+    def decode(cls, told: bytes) -> Job:
+        """Read it, without its length."""
+        values = marshal.loads(told)  # noqa: S302  our own parent wrote it
         return cls(**dict(zip(cls.__slots__, values, strict=True)))

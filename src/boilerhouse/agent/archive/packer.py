@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from boilerhouse.agent.archive.child import PIECE, Child, packed, places
+from boilerhouse.agent.archive.child import Child, packed, places
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Fingerprint, Owners, Packed
+from boilerhouse.agent.archive.workers import EACH_BY_ITSELF, PIECE, Workers
 
 
-async def fingerprint(overlays: Mapping[str, Path]) -> Fingerprint:
+async def fingerprint(
+    overlays: Mapping[str, Path], workers: Workers = EACH_BY_ITSELF
+) -> Fingerprint:
     """Look at everything in the overlays; raises `Failed` naming what cannot be looked at."""
-    child = await Child.start(Job("fingerprint", os.getpid(), places(overlays)))
+    child = await Child.start(Job("fingerprint", places(overlays)), workers)
     try:
         return Fingerprint(*(await child.report())["fingerprint"])
     finally:
@@ -31,8 +33,16 @@ class Packer:
     than the one from before. `Failed` names what cannot be read. `close` it in any case.
     """
 
-    def __init__(self, overlays: Mapping[str, Path], *, owners: Owners, level: int = 1) -> None:
-        self._job = Job("pack", os.getpid(), places(overlays), owners.outside, owners.inside, level)
+    def __init__(
+        self,
+        overlays: Mapping[str, Path],
+        *,
+        owners: Owners,
+        level: int = 1,
+        workers: Workers = EACH_BY_ITSELF,
+    ) -> None:
+        self._job = Job("pack", places(overlays), owners.outside, owners.inside, level)
+        self._workers = workers
         self._child: Child | None = None
         self._result: Packed | None = None
 
@@ -43,7 +53,7 @@ class Packer:
         if self._result is not None:
             raise StopAsyncIteration
         if self._child is None:
-            self._child = await Child.start(self._job)
+            self._child = await Child.start(self._job, self._workers)
         piece = await self._child.stdout.read(PIECE)
         if piece:
             return piece

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from boilerhouse.agent.archive.child import Child, packed, places
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Limits, Owners, Packed
+from boilerhouse.agent.archive.workers import EACH_BY_ITSELF, Workers
 
 
 class Unpacker:
@@ -18,10 +18,17 @@ class Unpacker:
     before they are used. Call `abort` in any case; after `finish` it does nothing.
     """
 
-    def __init__(self, overlays: Mapping[str, Path], *, limits: Limits, owners: Owners) -> None:
+    def __init__(
+        self,
+        overlays: Mapping[str, Path],
+        *,
+        limits: Limits,
+        owners: Owners,
+        workers: Workers = EACH_BY_ITSELF,
+    ) -> None:
+        self._workers = workers
         self._job = Job(
             "unpack",
-            os.getpid(),
             places(overlays),
             owners.outside,
             owners.inside,
@@ -32,7 +39,7 @@ class Unpacker:
     async def start(self) -> None:
         """Start the worker, which takes a moment: worth doing before the first bytes are there."""
         if self._child is None:
-            self._child = await Child.start(self._job)
+            self._child = await Child.start(self._job, self._workers)
 
     async def feed(self, piece: bytes) -> None:
         """Hand over some bytes; waits while the worker has enough to do."""

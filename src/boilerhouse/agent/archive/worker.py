@@ -1,6 +1,6 @@
 """The child process that does one job: fingerprint, pack or unpack.
 
-    child.py ─► python -c … job ─► privileges ─► Landlock ─► work ─► report on stderr
+    child.py ─► python -c … ─► job on stdin ─► privileges ─► Landlock ─► work ─► report on stderr
 
 A process of its own, since the work is Python's and would hold up the event loop; it dies with its
 parent. One starts with every save and restore: few imports, and only those that the job needs.
@@ -9,6 +9,8 @@ The report is one Python literal.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gc
 import os
 import resource
@@ -16,10 +18,11 @@ from collections.abc import Callable
 
 from boilerhouse.agent.archive import confine
 from boilerhouse.agent.archive.failures import BadArchive, Failed
-from boilerhouse.agent.archive.job import Job
+from boilerhouse.agent.archive.job import LENGTH, Job
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root, fingerprint
 
 _PIECE = 64 << 10
+_PIPE = 1 << 20
 _FILES = 1 << 16
 _NICE = 5  # saving can wait for claiming
 
@@ -27,10 +30,13 @@ Report = dict[str, object]
 Work = Callable[[], Report]
 
 
-def main(argument: str) -> None:
-    """Do the job and report."""
+def main(parent: str, ready: str) -> None:
+    """Wait for a job of `parent`, do it and report; `ready`: whatever it may be, it is to hurry."""
+    confine.die_with_parent(int(parent))
+    if ready:
+        _import_all()
     try:
-        report = _run(Job.decode(argument))
+        report = _run(Job.decode(_read(int.from_bytes(_read(LENGTH)))))
     except BadArchive as error:
         report = {"bad": (error.code, error.message)}
     except Failed as error:
@@ -43,6 +49,25 @@ def main(argument: str) -> None:
     os._exit(0)  # nothing is left to be tidied up
 
 
+def _import_all() -> None:
+    import boilerhouse.agent.archive.pack
+    import boilerhouse.agent.archive.reader
+    import boilerhouse.agent.archive.source
+    import boilerhouse.agent.archive.threads
+    import boilerhouse.agent.archive.unpack  # noqa: F401
+
+
+def _read(length: int) -> bytes:
+    """Read exactly so many bytes; who sent fewer does not need us any more."""
+    told = b""
+    while len(told) < length:
+        piece = os.read(0, length - len(told))
+        if not piece:
+            os._exit(0)
+        told += piece
+    return told
+
+
 def _run(job: Job) -> Report:
     gc.disable()  # nothing here makes circles, and looking for them takes time
     os.umask(0)  # modes are meant
@@ -52,7 +77,6 @@ def _run(job: Job) -> Report:
     roots = _roots(job)
     work, allowed = _prepare(job, roots)
     _privileges(job, roots)
-    confine.die_with_parent(job.parent)
     confine.landlock([root for _, root in roots], allowed)
     report = work()
     report["fingerprint"] = fingerprint(roots)
@@ -91,6 +115,9 @@ def _prepare(job: Job, roots: list[Root]) -> tuple[Work, int]:
 
 def _pack(job: Job, roots: list[Root]) -> Work:
     from boilerhouse.agent.archive.pack import Gzip, Pack
+
+    with contextlib.suppress(OSError):  # fewer and larger pieces for who reads them
+        fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE)
 
     def work() -> Report:
         out = Gzip(_write, job.level)
