@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from boilerhouse.embedded.server import ApiServer
+from boilerhouse.embedded.silence import bounded
 from boilerhouse.kube.status import Timeout, Unavailable
 from boilerhouse.kube.wire import Reply, Request, Socket, Stream
 
@@ -50,7 +51,7 @@ class InProcess:
         answer = await self._server.handle(request)
         if isinstance(answer, Reply):
             answer = Stream(answer.status, _once(answer.body), answer.headers)
-        chunks = _bounded(answer.chunks, read_timeout)
+        chunks = bounded(answer.chunks, read_timeout)
         try:
             yield Stream(answer.status, chunks, answer.headers)
         finally:
@@ -80,20 +81,6 @@ class InProcess:
 async def _once(body: bytes) -> AsyncIterator[bytes]:
     if body:
         yield body
-
-
-async def _bounded(
-    chunks: AsyncIterator[bytes], read_timeout: float | None
-) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            async with asyncio.timeout(read_timeout):
-                piece = await anext(chunks)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise Unavailable(f"nothing was heard for {read_timeout} s") from None
-        yield piece
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:

@@ -118,14 +118,16 @@ class Kind:
     # Objects stored before this revision are read through the schema, which may have changed since.
     since: int = 0
 
-    @property
-    def resource(self) -> str:
-        """The key of this kind's objects in the store, and its name in errors."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    # The key of this kind's objects in the store, and its name in errors. Asked for all the time,
+    # as the next one is, and so made once.
+    resource: str = field(init=False)
+    api_version: str = field(init=False)
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __post_init__(self) -> None:
+        resource = f"{self.plural}.{self.group}" if self.group else self.plural
+        version = f"{self.group}/{self.version}" if self.group else self.version
+        object.__setattr__(self, "resource", resource)
+        object.__setattr__(self, "api_version", version)
 
     @property
     def list_kind(self) -> str:

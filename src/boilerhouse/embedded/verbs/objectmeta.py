@@ -161,15 +161,20 @@ def _name_errors(rule: str, name: str) -> tuple[str, ...]:
 def _common(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
     causes: list[Cause] = []
     for key, value in metadata.get("labels", {}).items():
-        causes += [invalid_value("metadata.labels", key, rule) for rule in _key_errors(key)]
-        causes += [invalid_value("metadata.labels", value, rule) for rule in _value_errors(value)]
+        if rules := _key_errors(key):
+            causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
+        if rules := _value_errors(value):
+            causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
     annotations = metadata.get("annotations", {})
-    for key in annotations:
-        rules = _key_errors(key.lower())
-        causes += [invalid_value("metadata.annotations", key, rule) for rule in rules]
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-    if size > _MAX_ANNOTATIONS:
-        causes.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
+    size = 0
+    for key, value in annotations.items():
+        if rules := _key_errors(key.lower()):
+            causes += [invalid_value("metadata.annotations", key, rule) for rule in rules]
+        size += len(key) + len(value)
+    if size > _MAX_ANNOTATIONS // 4:  # of characters, of which none is more than four bytes
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+        if size > _MAX_ANNOTATIONS:
+            causes.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
     causes += _owner_causes(metadata.get("ownerReferences", ()))
     # Definitions and custom objects may have finalizers without a domain, and definitions do.
     qualified = not kind.custom and kind.group != "apiextensions.k8s.io"

@@ -113,7 +113,8 @@ class Verbs:
             if not kind.unconditional_update:
                 raise unversioned(kind, target.name)
             metadata["resourceVersion"] = str(stored.revision)
-        return await self._replace(target, stored, body, options, warnings, rendering)
+        old = decode(stored.raw)
+        return await self._replace(target, stored, body, old, options, warnings, rendering)
 
     async def patch(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -126,15 +127,19 @@ class Verbs:
         if stored is None:
             raise not_found(kind, target.name)
         shown = self._presenter.shown(kind, stored)
+        old = decode(stored.raw)
         body = change(decode(shown.raw))
-        unknown = kind.schema.prune(body, _kept(kind, stored, body, stored.body))
+        kept = _kept(kind, stored, body, old)
+        for name in kept:
+            body[name] = old[name]  # seen to be the same by a glance from here on
+        unknown = kind.schema.prune(body, kept)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
         _check_address(target, body)
         metadata = objectmeta.metadata_of(body)
         # A patch that does not name a version is about whatever is there.
         metadata.setdefault("resourceVersion", str(stored.revision))
-        return await self._replace(target, stored, body, options, warnings, rendering)
+        return await self._replace(target, stored, body, old, options, warnings, rendering)
 
     async def _create(
         self, target: Target, request: Request, rendering: Rendering, options: WriteOptions
@@ -171,14 +176,17 @@ class Verbs:
         target: Target,
         stored: Stored,
         body: Body,
+        old: Body,
         options: WriteOptions,
         warnings: Sequence[str],
         rendering: Rendering,
     ) -> Reply:
-        """Make `body` the next version of `stored`, which is the head."""
+        """Make `body` the next version of `stored`, which is the head.
+
+        `old` is a copy of it that is ours, and may be shared into the body.
+        """
         kind, part = target.kind, _part(target)
         check_version(kind, stored, body["metadata"]["resourceVersion"])
-        old = decode(stored.raw)
         body = preparing.assemble(kind, body, old, part)
         kept = _kept(kind, stored, body, old)
         preparing.default(kind, body, kept)

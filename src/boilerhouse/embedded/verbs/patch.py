@@ -231,9 +231,10 @@ class _Document:
         """Return what holds the last step of the path, and that step."""
         if not path.startswith("/"):
             raise _Inapplicable("the path has to start with a slash")
-        *parents, last = (
-            part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")
-        )
+        *parents, last = path[1:].split("/")
+        if "~" in path:
+            parents = [_unescaped(part) for part in parents]
+            last = _unescaped(last)
         here = self.root
         for part in parents:
             if isinstance(here, list):
@@ -245,6 +246,10 @@ class _Document:
         if not isinstance(here, dict | list):
             raise _Inapplicable("the path leads through something that is absent or has no fields")
         return here, last
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 _INDEX = re.compile(r"-?[0-9]{1,9}")
