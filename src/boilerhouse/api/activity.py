@@ -72,6 +72,12 @@ class Activity:
         pending = self._pending[uid] = _Pending(claim, now, written=_annotated(claim, now))
         pending.task = asyncio.create_task(self._write(pending), name=f"activity {uid}")
 
+    def made(self, claim: Claim) -> None:
+        """Note that a claim was made and answered; what it was born with says so, if it is new."""
+        noted = _annotated(claim, now := self._clock.now())
+        if noted is None or (now - noted).total_seconds() >= SHORTEST:
+            self.touch(claim)
+
     async def noted(self, claim: Claim) -> Claim | None:
         """Note activity now, and return the claim as it is after that; None if it is gone.
 

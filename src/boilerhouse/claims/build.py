@@ -24,7 +24,7 @@ def claim_body(
     tenant: str, workload: str, *, resume: bool, intent: Intent | None, now: datetime
 ) -> Body:
     """Build the canonical Claim of a tenant, with its finalizer and, if chosen, its intent."""
-    annotations = {names.LAST_ACTIVITY: rfc3339(now)}
+    annotations = {names.LAST_ACTIVITY: rfc3339_micro(now)}
     if intent is not None:
         annotations[names.POD] = str(intent)
     return {

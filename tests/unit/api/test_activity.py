@@ -51,6 +51,16 @@ async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
     assert 1 <= len(versions - {before}) <= 3
 
 
+async def test_a_claim_is_born_with_its_first_note(rest: Rest, claim: Claim) -> None:
+    """To answer for a claim that was made just now writes nothing more; one that took long does."""
+    activity = rest.house.activity
+    now = rest.world.clock.now()
+    activity.made(await _dated(rest, claim, now))
+    assert not activity._pending
+    activity.made(await _dated(rest, claim, now - timedelta(seconds=3)))
+    await rest.world.settles(lambda: _after(rest, claim, now - timedelta(seconds=1)))
+
+
 async def test_a_long_call_keeps_the_tenant_active(rest: Rest, claim: Claim) -> None:
     """While a call is in flight the annotation moves on, and its end is noted too."""
     async with rest.house.activity.busy(claim):

@@ -33,7 +33,7 @@ def test_the_claim_that_the_api_makes() -> None:
             "name": NAME,
             "labels": {"boilerhouse.dev/tenant": "alice", "boilerhouse.dev/workload": "web"},
             "annotations": {
-                "boilerhouse.dev/last-activity": "2026-05-01T12:00:00Z",
+                "boilerhouse.dev/last-activity": "2026-05-01T12:00:00.000000Z",
                 "boilerhouse.dev/pod": "p/u",
             },
             "finalizers": ["boilerhouse.dev/cleanup"],

@@ -91,7 +91,7 @@ async def _acquired(
         if acquired.claim is None or not acquired.usable:
             return acquired
         if acquired.source != Source.EXISTING:
-            house.activity.touch(acquired.claim)
+            house.activity.made(acquired.claim)
             return acquired
         noted = await house.activity.noted(acquired.claim)
         acquired = dataclasses.replace(acquired, claim=noted)
