@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import structlog
 
@@ -38,6 +38,7 @@ from boilerhouse.kube.kinds import Object
 from boilerhouse.kube.resources import Key, key_of
 
 T = TypeVar("T", bound=Object)
+D = TypeVar("D")
 
 NEVER = float("inf")
 MAX_GONE = 4096  # forgetting one too early shows a deleted object for a moment, nothing worse
@@ -132,6 +133,14 @@ class Cache(Mapping[Key, T]):
 
     def __getitem__(self, key: tuple[str, str]) -> T:
         return self._items[key]  # type: ignore[index]  # a Key is such a tuple
+
+    @overload
+    def get(self, key: tuple[str, str], /) -> T | None: ...
+    @overload
+    def get(self, key: tuple[str, str], /, default: T | D) -> T | D: ...
+    def get(self, key: tuple[str, str], /, default: object = None) -> object:
+        # Mapping's own would raise and catch an error for every key that is not here.
+        return self._items.get(key, default)  # type: ignore[call-overload]  # a Key is such a tuple
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._items)

@@ -85,7 +85,11 @@ class Controller(Generic[K, S, P]):
         self._gives_way = gives_way
         self._since: dict[K, float] = {}  # when a key was first held back
         self._held: dict[K, asyncio.Task[None]] = {}
+        self._active = 0
         self._metrics = metrics.Of(name)
+        self._metrics.watch(
+            lambda: len(self.queue), lambda: self.queue.delayed, lambda: self._active
+        )
 
     async def run(self, stopping: asyncio.Event, grace: timedelta = timedelta(seconds=30)) -> None:
         """Work until `stopping` is set; then let the passes under way finish, within `grace`."""
@@ -162,7 +166,6 @@ class Controller(Generic[K, S, P]):
                     await self._pass(key)
             finally:
                 self.queue.done(key)
-                self._gauge()
 
     def _hold_back(self, key: K) -> bool:
         """Tell whether the key has to give way now; if so it comes back by itself."""
@@ -193,17 +196,18 @@ class Controller(Generic[K, S, P]):
         plan: P | None = None
         error: Exception | None = None
         began = self._clock.monotonic()
-        self._gauge()
-        with self._metrics.active.track_inprogress():
-            try:
-                seen = await self._read(key)
-                if seen is not None:
-                    plan = self._decide(seen)
-                    again_in = await self._apply(key, seen, plan)
-                result = self._settle(key, again_in)
-            except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
-                error = caught
-                result = self._settle_error(key, caught)
+        self._active += 1
+        try:
+            seen = await self._read(key)
+            if seen is not None:
+                plan = self._decide(seen)
+                again_in = await self._apply(key, seen, plan)
+            result = self._settle(key, again_in)
+        except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
+            error = caught
+            result = self._settle_error(key, caught)
+        finally:
+            self._active -= 1
         self._metrics.seconds.observe(self._clock.monotonic() - began)
         self._metrics.passes(result).inc()
         if seen is not None or error is not None:
@@ -270,7 +274,3 @@ class Controller(Generic[K, S, P]):
                 del self._locks[key]
             else:
                 self._locks[key] = (lock, users - 1)
-
-    def _gauge(self) -> None:
-        self._metrics.queued.set(len(self.queue))
-        self._metrics.delayed.set(self.queue.delayed)

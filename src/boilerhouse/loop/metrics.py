@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import Counter, Gauge, Histogram
 
 # From a cached no-op (a millisecond) to a pass that waits for a slow disk or a slow API server.
@@ -33,11 +35,16 @@ class Of:
     def __init__(self, controller: str) -> None:
         self.seconds = SECONDS.labels(controller)
         self.wait = WAIT.labels(controller)
-        self.queued = QUEUED.labels(controller)
-        self.delayed = DELAYED.labels(controller)
-        self.active = ACTIVE.labels(controller)
         self._controller = controller
         self._passes: dict[str, Counter] = {}
+
+    def watch(
+        self, queued: Callable[[], int], delayed: Callable[[], int], active: Callable[[], int]
+    ) -> None:
+        """Have these counted when somebody looks, instead of noted at each change."""
+        QUEUED.labels(self._controller).set_function(queued)
+        DELAYED.labels(self._controller).set_function(delayed)
+        ACTIVE.labels(self._controller).set_function(active)
 
     def passes(self, result: str) -> Counter:
         known = self._passes.get(result)
