@@ -39,6 +39,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.status import (
+    INSTANCE_READY,
     SNAPSHOT_CONFLICT,
     leave,
     moved,
@@ -46,7 +47,7 @@ from boilerhouse.claims.status import (
     with_instance,
 )
 from boilerhouse.claims.trying import NOW, patiently, setback_of
-from boilerhouse.core.condition import ConditionStatus
+from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import Filesystem, OnFailure, WorkloadSpec
 
@@ -145,6 +146,9 @@ def _released(seen: Seen, claim: ClaimSeen) -> Plan:
         release_of(claim.status), released_at=seen.now.replace(microsecond=0), next_try_at=None
     )
     status = structs.replace(status, endpoint=None, instance_id="", release=over)
+    if find(status.conditions, INSTANCE_READY) is not None:
+        gone = (ConditionStatus.FALSE, "Released", "the instance is gone")
+        status = stating(seen, status, INSTANCE_READY, *gone)
     return WriteStatus(status, "Released")
 
 

@@ -27,7 +27,7 @@ from boilerhouse.claims.seen import (
     Wait,
     WriteStatus,
 )
-from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.condition import Condition, ConditionStatus, find
 from boilerhouse.instances.seen import ClaimRef
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
 
@@ -83,6 +83,15 @@ def test_files_are_saved_before_the_pod_goes() -> None:
     released = written(decided(releasing(plan.status), pod=None))
     assert (released.phase, released.detail) == (P.RELEASED, "released")
     assert released.release is not None and released.release.released_at == NOW
+
+
+def test_a_released_claim_has_no_ready_instance() -> None:
+    """Whatever was said of it while it was there."""
+    ready = Condition("InstanceReady", ConditionStatus.TRUE, NOW, "Ready", "")
+    released = written(decided(releasing(status(conditions=(ready,))), pod=None))
+    found = find(released.conditions, "InstanceReady")
+    assert found is not None and (found.status, found.reason) == (ConditionStatus.FALSE, "Released")
+    assert written(decided(releasing(), pod=None)).conditions == ()
 
 
 def test_a_tenant_without_a_past_is_saved_too() -> None:
