@@ -257,6 +257,17 @@ async def test_a_cache_that_knows_nothing_releases_nothing(still: World) -> None
     assert (await claim_of(still, "alice")).status.phase == "Active"  # type: ignore[union-attr]  # it was read
 
 
+async def test_a_pod_that_is_heard_of_late_is_not_lost(still: World) -> None:
+    """A process knows that the claim is Active, and not yet that its Pod was bound."""
+    async with frozen(still.another_operator()) as one, frozen(still.another_operator()) as late:
+        claim, pod = await active(still, one, "alice")
+        late.claim_informer.observe(claim)
+        await late.claims.run_until(key("alice"), lambda: False)
+    found = await claim_of(still, "alice")
+    assert found.status is not None and found.status.phase == "Active"
+    assert (await still.client.get(PODS, pod.metadata.name)).metadata.uid == pod.metadata.uid
+
+
 async def test_an_old_claim_in_the_cache_makes_no_stray(still: World) -> None:
     """The cache has the claim before it chose; its Pod is not deleted for that."""
     name = await still.claim("alice")

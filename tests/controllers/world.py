@@ -86,6 +86,7 @@ class FakeKubelet:
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self.behaviour: Behaviour = running
+        self.stops = True  # whether Pods that are told to stop do so at once
         self._client = client
         self._clock = clock
         self._addresses = itertools.count(1)
@@ -111,6 +112,8 @@ class FakeKubelet:
         meta = pod.metadata
         try:
             if meta.deletion_timestamp is not None:
+                if not self.stops:
+                    return
                 await self._client.delete(PODS, meta.name, uid=meta.uid, grace=0)
                 return
             if not pod.spec.node_name:
@@ -183,15 +186,8 @@ class World:
         self.operator = self.another_operator()
 
     def another_operator(self, **options: Any) -> Operator:
-        options.setdefault("snapshots", self.files)
-        return Operator(
-            self.client,
-            images=self.images,
-            identities=self.identities,
-            clock=self.clock,
-            chance=rng(7),
-            **options,
-        )
+        given = {"snapshots": self.files, "clock": self.clock, "chance": rng(7), **options}
+        return Operator(self.client, images=self.images, identities=self.identities, **given)
 
     async def workload(self, name: str = "web", **changes: Any) -> None:
         await self.client.create(WORKLOADS, {"metadata": {"name": name}, "spec": SPEC | changes})

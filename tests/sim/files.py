@@ -38,6 +38,7 @@ class Tenancy:
     life: int = 0
     agent_life: int = 0
     round: int = 0
+    safe: int = 0  # the round whose save is committed
     marker: str = ""
     killed: bool = False
 
@@ -50,12 +51,20 @@ class Tenancy:
         self.frozen = True
 
     def thaw(self, turn: int) -> None:
+        if 0 < turn == self.safe:
+            raise Retry("what was saved is committed")
         self._heed(turn)
         self.frozen = False
 
+    def undo(self, turn: int) -> None:
+        """A save came to nothing: the tenant runs on, unless an earlier one is committed."""
+        if turn in (0, self.round) and turn != (self.safe or None):
+            self.frozen = False
+
     def saved(self, turn: int) -> None:
-        if self.round != turn or not self.frozen:
+        if turn not in (0, self.round) or not self.frozen:
             raise Retry("thawed meanwhile")
+        self.safe = turn
 
     def kill(self) -> None:
         self.killed, self.dead, self.frozen = True, True, False
@@ -65,9 +74,9 @@ class Tenancy:
         self.frozen = self.dead = False
 
     def _heed(self, turn: int) -> None:
-        if turn < self.round:
+        if 0 < turn < self.round:  # 0 is no number
             raise Retry("stale round")
-        self.round = turn
+        self.round = max(turn, self.round)
 
 
 @dataclass(frozen=True)
@@ -203,13 +212,12 @@ class Helper:
             yield "frozen"
             marks = tuple(inside.marks)
             yield "streamed"
-            if self.inside(uid).round != turn or tuple(inside.marks) != marks:
+            if turn not in (0, self.inside(uid).round) or tuple(inside.marks) != marks:
                 raise Retry("it changed meanwhile")
             if self.store.full:
                 raise Retry("the volume is full")
         except (GeneratorExit, Retry):
-            if inside.round == turn:
-                inside.frozen = False  # a stream that breaks off lets it run on
+            inside.undo(turn)
             raise
         yield "stored"
         saved = self.store.commit(tenant, marks, base, uid)

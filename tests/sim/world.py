@@ -180,7 +180,7 @@ class World:
     idle: bool = False  # whether instances that are not used are released
     touches: int = 0  # uses that keep them from it
     forces: int = 0
-    begin: str = ""  # the phase in which the tenants' claims are to begin with; empty: none yet
+    begin: str = ""  # Active, Leaving or ReleaseFailed: what the tenants' claims are to begin with
     full: bool = False  # whether the volume is, to begin with
     patient: bool = False  # whether users leave only what they have got
     chaos: Chaos = field(default_factory=Chaos)
@@ -254,17 +254,21 @@ class World:
         """Bring the tenants' claims to where the history begins, by the shortest way."""
         if not self.begin:
             return
+        budget = self.wishes, self.farewells, self.writes
         for tenant in self.tenants:
             self._apply(names.claim_name(tenant, "web"), tenant)
         await self._until_all("Active")
         for inside in self.helper.tenancies.values():
             if self.witness.tenant_of(inside.uid) != "warm":
                 self._write(inside)
-        if self.begin == "ReleaseFailed":
-            self.store.full = True
+        if self.begin != "Active":
             for claim in self.server.all(CLAIMS.plural):
                 self._release(claim["metadata"]["name"])
+        if self.begin == "ReleaseFailed":
+            self.store.full = True
             await self._until_all("ReleaseFailed")
+        self.wishes, self.farewells, self.writes = budget
+        self._hear_all()
 
     async def _until_all(self, phase: str) -> None:
         for _ in range(60):

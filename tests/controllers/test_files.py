@@ -1,0 +1,248 @@
+"""A tenant's files on their way out and back, with a pretended kubelet, helper and hooks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boilerhouse.claims.decide import error_reason
+from boilerhouse.claims.model import ClaimStatus, Source
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.claims.release import NotClaimed, NotFailed, would_lose
+from boilerhouse.claims.seen import Mode, SavedSeen
+from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
+from boilerhouse.core import names
+from boilerhouse.core.clock import FakeClock, rfc3339
+from boilerhouse.instances.build import RESTORE_VARIABLE
+from boilerhouse.kube.resources import EVENTS, PODS, Key
+from tests.controllers.world import World, frozen, opened, started
+from tests.unit.api.files import Files
+
+KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
+HOOKS = {
+    "preHibernate": {"command": ["/bin/flush"]},
+    "postRestore": {"command": ["/bin/warm-up"], "onFailure": "continue"},
+}
+NAME = names.claim_name("alice", "web")
+
+
+@dataclass
+class Shelf(Files):
+    """Files that tell what was done, and versions that are bad or gone; also hooks."""
+
+    story: list[str] = field(default_factory=list)
+    bad: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    older: str = ""
+
+    async def previous(self, tenant: str, workload: str, digest: str) -> str:
+        return self.older
+
+    async def restore(
+        self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
+    ) -> tuple[str, ...]:
+        if digest in self.bad:
+            raise CorruptVersion("its hash is another")
+        if digest in self.gone:
+            raise NoSuchVersion("not there")
+        self.story.append(f"restore {mode}")
+        await super().restore(pod, uid, tenant=tenant, workload=workload, digest=digest, mode=mode)
+        return ("old/place",)
+
+    async def save(self, pod: str, uid: str, **order: Any) -> SavedSeen:
+        self.story.append(f"save {order['turn']}")
+        return await super().save(pod, uid, **order)
+
+    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+        self.story.append(f"thaw {turn}")
+
+    async def run(self, pod: str, command: Sequence[str], timeout: timedelta) -> None:
+        self.story.append(command[0])
+        raise HookFailed("it did not like it")
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+async def kept(tmp_path: Path, shelf: Shelf) -> AsyncIterator[World]:
+    """A world whose workload keeps files, with operator and kubelet at work."""
+    async with opened(tmp_path / "data") as world:
+        world.operator = world.another_operator(snapshots=shelf, hooks=shelf)
+        async with started(world.kubelet.manager, world.operator):
+            for informer in world.operator.informers:
+                await informer.wait_synced()
+            await world.ready_workload(**KEPT, hooks=HOOKS)
+            yield world
+
+
+async def status_of(world: World) -> ClaimStatus:
+    found = await world.client.get(CLAIMS, NAME)
+    assert found.status is not None
+    return found.status
+
+
+async def test_a_release_saves_and_the_next_claim_restores(kept: World, shelf: Shelf) -> None:
+    """Hooks run at their turns; a cold Pod is born to wait; failures of hooks may not count."""
+    acquire, release = kept.operator.acquirer.acquire, kept.operator.releaser.release
+    first = await acquire("alice", "web")
+    assert first.source == Source.COLD
+    gone = await release("alice", "web")
+    assert (gone.phase, gone.saved) == ("Released", shelf.stored["alice", "web"])
+    assert await kept.pods(tenant="alice") == []
+    again = await acquire("alice", "web")
+    assert again.source == Source.COLD_DATA
+    assert again.claim is not None and again.claim.status is not None
+    refs = again.claim.status.snapshot
+    assert refs is not None and refs.restored == refs.base == gone.saved
+    pod = await kept.client.get(PODS, again.claim.status.instance_id)
+    assert pod.metadata.annotations[names.RESTORED] == f"{gone.saved}/"
+    [agent] = pod.spec.init_containers
+    assert [(v.name, v.value) for v in agent.env] == [(RESTORE_VARIABLE, gone.saved)]
+    assert shelf.story == ["/bin/flush", "save 1", "restore cold", "/bin/warm-up"]
+    told = {c.type: c.message for c in again.claim.status.conditions}
+    assert "old/place" in told["DataRestored"]
+
+
+async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
+    """Its source is pool+data; resume false leaves what is stored alone."""
+    shelf.stored["alice", "web"] = shelf.stored["bob", "web"] = "d" * 64
+    await kept.full_pool(size=2)
+    got = await kept.operator.acquirer.acquire("alice", "web")
+    assert (got.source, shelf.story[0]) == (Source.POOL_DATA, "restore restart")
+    clean = await kept.operator.acquirer.acquire("bob", "web", resume=False)
+    assert clean.source == Source.POOL
+    assert clean.claim is not None and clean.claim.status is not None
+    assert clean.claim.status.snapshot is not None
+    assert (clean.claim.status.snapshot.base, clean.claim.status.snapshot.restored) == (
+        "d" * 64,
+        "",
+    )
+
+
+async def test_a_damaged_version_is_never_an_empty_instance(kept: World, shelf: Shelf) -> None:
+    """Error names it; the one before it is restored only if somebody says so."""
+    shelf.stored["alice", "web"] = "d" * 64
+    shelf.bad.add("d" * 64)
+    got = await kept.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=10))
+    assert got.phase == "Error"
+    status = await status_of(kept)
+    assert error_reason(status) == "RestoreFails" and "d" * 64 in status.detail
+    shelf.older = "e" * 64
+    wish = {"metadata": {"annotations": {names.RESTORE_PREVIOUS: "true"}}}
+    await kept.client.merge_patch(CLAIMS, NAME, wish)
+    found = await kept.claimed(NAME)
+    assert found.status is not None and found.status.snapshot is not None
+    assert (found.status.snapshot.base, found.status.snapshot.restored) == ("d" * 64, "e" * 64)
+
+
+async def test_without_an_older_version_it_stays_an_error(kept: World, shelf: Shelf) -> None:
+    """Nothing is better than something made up; a version that is gone is one as well."""
+    shelf.stored["alice", "web"] = "d" * 64
+    shelf.bad.add("d" * 64)
+    name = await kept.claim("alice")
+    wish = {"metadata": {"annotations": {names.RESTORE_PREVIOUS: "true"}}}
+    await kept.client.merge_patch(CLAIMS, name, wish)
+    found = await kept.until(
+        CLAIMS, name, lambda c: c.status is not None and "no good version" in c.status.detail
+    )
+    assert found.status.phase == "Error"
+    shelf.stored["bob", "web"] = "c" * 64
+    shelf.gone.add("c" * 64)
+    got = await kept.operator.acquirer.acquire("bob", "web", wait=timedelta(seconds=10))
+    assert got.phase == "Error"
+
+
+async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: Shelf) -> None:
+    """ReleaseFailed with attempts and next try; claiming again is the same instance, thawed."""
+    first = await kept.operator.acquirer.acquire("alice", "web")
+    assert first.claim is not None and first.claim.status is not None
+    shelf.failing = "the volume is full"
+    failed = await kept.operator.releaser.release("alice", "web")
+    assert failed.phase == "ReleaseFailed" and "volume is full" in failed.detail
+    assert failed.release is not None and failed.release.attempts == 3
+    again = await kept.operator.acquirer.acquire("alice", "web")
+    assert (again.phase, again.source, again.created) == ("Active", Source.EXISTING, False)
+    assert again.claim is not None and again.claim.status is not None
+    assert again.claim.status.instance_id == first.claim.status.instance_id
+    assert "thaw 2" in shelf.story
+
+    async def told() -> bool:
+        reasons = {event.reason for event in (await kept.client.list(EVENTS)).items}
+        return {"Releasing", "ReleaseFailed", "ClaimedAgain", "HookFailed"} <= reasons
+
+    await kept.settles(told)
+
+
+async def test_retry_and_force(kept: World, shelf: Shelf) -> None:
+    """Another try when asked for; by force without one; refused where nothing failed."""
+    releaser = kept.operator.releaser
+    with pytest.raises(NotClaimed):
+        await releaser.retry("alice", "web")
+    await kept.operator.acquirer.acquire("alice", "web")
+    with pytest.raises(NotFailed):
+        await releaser.force("alice", "web")
+    shelf.failing = "the volume is full"
+    await releaser.release("alice", "web")
+    again = await releaser.retry("alice", "web")
+    assert again.phase == "ReleaseFailed"
+    assert again.release is not None and again.release.attempts == 6
+    found = await releaser.failed_claim("alice", "web")
+    assert would_lose(found).startswith("everything that the tenant wrote since")
+    forced = await releaser.force("alice", "web")
+    assert (forced.phase, forced.saved) == ("Released", "")
+    assert forced.detail.endswith("what was newer than the last snapshot is lost")
+    assert await kept.pods(tenant="alice") == []
+
+
+async def test_a_retry_that_works_is_a_release(kept: World, shelf: Shelf) -> None:
+    """The claim goes, as it was wished for in the beginning; a conflict is told."""
+    await kept.operator.acquirer.acquire("alice", "web")
+    shelf.failing = "the volume is full"
+    await kept.operator.releaser.release("alice", "web")
+    shelf.failing, shelf.aside = "", True
+    done = await kept.operator.releaser.retry("alice", "web")
+    assert (done.phase, done.aside, bool(done.saved)) == ("Released", True, True)
+    await kept.gone(CLAIMS, NAME)
+
+
+async def test_a_pod_deleted_from_outside_is_saved(kept: World, shelf: Shelf) -> None:
+    """The kubelet pretends to stop it only when it is deleted for good."""
+    got = await kept.operator.acquirer.acquire("alice", "web")
+    assert got.claim is not None and got.claim.status is not None
+    kept.kubelet.stops = False
+    await kept.client.delete(PODS, got.claim.status.instance_id)
+    released = await kept.claimed(NAME, "Released")
+    assert released.status is not None and released.status.snapshot is not None
+    assert released.status.snapshot.saved == shelf.stored["alice", "web"]
+    assert shelf.story == ["save 1"]
+    assert "somebody else" in released.status.detail
+
+
+async def test_activity_that_races_idleness_wins(tmp_path: Path) -> None:
+    """A process that has not heard of it finds the instance idle, and its write comes too late."""
+    async with opened(tmp_path / "data") as world:
+        async with started(world.kubelet.manager, world.operator):
+            await world.ready_workload(idle={"timeoutSeconds": 60})
+            await world.claimed(await world.claim("alice"))
+        later = world.clock.now() + timedelta(hours=1)
+        async with frozen(world.another_operator(clock=FakeClock(later))) as slow:
+            used = {"metadata": {"annotations": {names.LAST_ACTIVITY: rfc3339(later)}}}
+            await world.client.merge_patch(CLAIMS, NAME, used)
+            await slow.claims.run_inline(Key("boilerhouse", NAME))
+            assert (await status_of(world)).phase == "Active"
+        async with frozen(world.another_operator(clock=FakeClock(later))) as known:
+            await known.claims.run_until(Key("boilerhouse", NAME), lambda: False)
+            assert (await status_of(world)).phase == "Active"
+        much_later = FakeClock(later + timedelta(hours=1))
+        async with frozen(world.another_operator(clock=much_later)) as known:
+            await known.claims.run_until(Key("boilerhouse", NAME), lambda: False)
+        status = await status_of(world)
+        assert status.phase in ("Releasing", "Released") and "idle for" in status.detail

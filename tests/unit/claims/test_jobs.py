@@ -1,0 +1,86 @@
+"""Steps that take long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from boilerhouse.claims.jobs import Jobs
+from boilerhouse.kube.resources import Key
+
+KEY = Key("sim", "claim")
+
+
+async def test_a_short_job_is_done_when_it_comes_back() -> None:
+    """The pass that started it sees its result."""
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("saved")
+
+    jobs = Jobs(lambda key: done.append("woken"))
+    await jobs.run(KEY, "Save", work())
+    assert done[0] == "saved"
+    assert jobs.of(KEY) == frozenset()
+
+
+@pytest.mark.looptime
+async def test_a_long_job_goes_on_by_itself_and_wakes_its_claim() -> None:
+    """Meanwhile it is known to be under way, and holds up nobody else."""
+    woken: list[Key] = []
+
+    async def work() -> None:
+        await asyncio.sleep(60)
+
+    jobs = Jobs(woken.append)
+    await jobs.run(KEY, "Save", work())
+    assert jobs.of(KEY) == {"Save"}
+    assert woken == []
+    await asyncio.sleep(61)
+    assert (jobs.of(KEY), woken) == (frozenset(), [KEY])
+
+
+@pytest.mark.looptime
+async def test_whoever_hangs_up_does_not_end_it() -> None:
+    """A caller of the API goes away in the middle of a restore."""
+    done: list[str] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.1)
+        done.append("restored")
+
+    jobs = Jobs(lambda key: None)
+    caller = asyncio.create_task(jobs.run(KEY, "Restore", work()))
+    await asyncio.sleep(0.05)
+    caller.cancel()
+    await asyncio.sleep(1)
+    assert done == ["restored"]
+
+
+@pytest.mark.looptime
+async def test_the_end_ends_what_runs() -> None:
+    """The next process does it again."""
+
+    async def work() -> None:
+        await asyncio.sleep(600)
+
+    jobs = Jobs(lambda key: None)
+    await jobs.run(KEY, "Save", work())
+    await jobs.close()
+    assert jobs.of(KEY) == frozenset()
+
+
+async def test_a_bug_in_a_job_is_logged() -> None:
+    """And the claim is looked at again."""
+
+    async def work() -> None:
+        raise AssertionError("a bug")
+
+    woken: list[Key] = []
+    with capture_logs() as logs:
+        await Jobs(woken.append).run(KEY, "Save", work())
+        await asyncio.sleep(0)
+    assert [entry["event"] for entry in logs] == ["claim.job_failed"]
+    assert woken == [KEY]
