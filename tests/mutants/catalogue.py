@@ -10,6 +10,9 @@ from dataclasses import dataclass
 _DECIDE = "tests/unit/claims/test_decide.py::"
 _STORE = "tests/unit/helper/store/test_store.py::"
 _HELPER_SAVES = "tests/unit/helper/test_saving.py::"
+_COMING_BACK = "tests/unit/claims/test_restoring.py::"
+_RELEASING = "tests/unit/claims/test_releasing.py::"
+_FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
 _RESTORING = "tests/unit/agent/test_restoring.py::"
@@ -136,6 +139,92 @@ MUTANTS = {
         "now = self._clock.monotonic()",
         "now = self._clock.now().timestamp()",
         "tests/unit/instances/test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
+    ),
+    "an Active claim's Pod by the cache": Mutant(
+        "boilerhouse.claims.read",
+        "if pod is not None and claim.status.claimed_at is not None and not claim.owns(pod):",
+        "if pod is None and claim.status.claimed_at is not None:",
+        _HAZARDS + "test_a_pod_that_is_heard_of_late_is_not_lost",
+    ),
+    "delete before the save": Mutant(
+        "boilerhouse.claims.releasing",
+        "plan = _saving(seen, claim, pod) if _must_save(claim, pod) else None",
+        "plan = None",
+        _RELEASING + "test_files_are_saved_before_the_pod_goes",
+    ),
+    "delete before it is written down": Mutant(
+        "boilerhouse.claims.releasing",
+        "    if seen.saved is not None:\n"
+        "        return _written_down(seen, claim, pod, seen.saved)\n",
+        "    if seen.saved is not None:\n        return None\n",
+        _RELEASING + "test_files_are_saved_before_the_pod_goes",
+    ),
+    "any life was saved": Mutant(
+        "boilerhouse.claims.releasing",
+        "if refs.saved and past.saved_of == pod.incarnation:",
+        "if refs.saved:",
+        _RELEASING + "test_another_life_of_the_pod_is_saved_again",
+    ),
+    "what was saved is given back": Mutant(
+        "boilerhouse.claims.releasing",
+        "final = pod.terminating or bool(refs.saved)",
+        "final = pod.terminating",
+        _RELEASING + "test_what_is_saved_once_is_never_given_back",
+    ),
+    "a save without its base": Mutant(
+        "boilerhouse.claims.releasing",
+        "return Save(pod, refs.base, release_of(claim.status).round, keep)",
+        'return Save(pod, "", release_of(claim.status).round, keep)',
+        _RELEASING + "test_files_are_saved_before_the_pod_goes",
+    ),
+    "a save without its round": Mutant(
+        "boilerhouse.claims.releasing",
+        "return Save(pod, refs.base, release_of(claim.status).round, keep)",
+        "return Save(pod, refs.base, 0, keep)",
+        "tests/sim/test_stories.py::test_a_save_that_comes_late_freezes_nobody",
+    ),
+    "Active without its files": Mutant(
+        "boilerhouse.claims.obtaining",
+        "if pod.usable and filled:",
+        "if pod.usable:",
+        _COMING_BACK + "test_a_ready_pod_without_its_files_is_not_active",
+    ),
+    "the old process counts": Mutant(
+        "boilerhouse.claims.restoring",
+        "if pod.restored.container and pod.restored.container == pod.container:",
+        "if not pod.restored.digest:",
+        _COMING_BACK + "test_a_warm_pod_is_filled_and_begins_anew",
+    ),
+    "restore without writing it down": Mutant(
+        "boilerhouse.claims.restoring",
+        "    plan = written_down(seen, claim)\n    if plan is not None:\n        return plan\n",
+        "",
+        _COMING_BACK + "test_what_is_restored_is_written_down_first",
+    ),
+    "restore again what is restored": Mutant(
+        "boilerhouse.claims.restoring",
+        "    if pod.restored is not None:\n        if pod.restored.container and",
+        "    if pod.restored is not None and not pod.usable:\n"
+        "        if pod.restored.container and",
+        _COMING_BACK + "test_a_warm_pod_is_filled_and_begins_anew",
+    ),
+    "a restore that failed is one that worked": Mutant(
+        "boilerhouse.claims.files",
+        "            raise Refused(corrupt_message(step.digest, str(error))) from error\n",
+        "            skipped = ()\n",
+        _FILES + "test_a_damaged_version_is_never_an_empty_instance",
+    ),
+    "nothing is looked up": Mutant(
+        "boilerhouse.claims.restoring",
+        "return () if known or not keeps_files else (LookUpSnapshot(),)",
+        "return ()",
+        _COMING_BACK + "test_nothing_becomes_active_before_it_was_looked_up",
+    ),
+    "idle by what was seen long ago": Mutant(
+        "boilerhouse.claims.build",
+        '    return {"metadata": _as_seen(claim), "status": changes}',
+        '    return {"metadata": {"uid": claim.uid}, "status": changes}',
+        _FILES + "test_activity_that_races_idleness_wins",
     ),
     "failed Pods are replaced at once": Mutant(
         "boilerhouse.pools.decide",
