@@ -26,7 +26,7 @@ from boilerhouse.core.clock import Clock, parse_time, rfc3339_micro
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.status import ApiError, Conflict, NotFound
+from boilerhouse.kube.status import ApiError, Conflict, Invalid, NotFound
 
 LONGEST = 5.0  # seconds between two writes
 SHORTEST = 0.25
@@ -174,7 +174,8 @@ class Activity:
         }
         try:
             pending.claim = await self._client.merge_patch(CLAIMS, meta.name, patch)
-        except (NotFound, Conflict):
+        except (NotFound, Conflict, Invalid):
+            # Invalid: the name is another claim's by now, and a UID is not to be changed.
             pending.gone = True
             return False
         except ApiError as error:
