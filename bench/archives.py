@@ -30,13 +30,15 @@ from boilerhouse.agent.archive.unpacker import Unpacker
 
 FILES = 17_000
 BYTES = 200_000_000
-ROUNDS = 5
+ROUNDS = 3
 SMALL = 30
 
 Measured = dict[str, list[float]]
 
 
 def figures(directory: Path) -> list[Figure]:
+    plant(directory / "source", FILES, BYTES)
+    plant(directory / "little", 50, 1_000_000)
     done = subprocess.run(
         [sys.executable, "-m", "bench.archives", directory], stdout=subprocess.PIPE, check=True
     )
@@ -149,20 +151,4 @@ def measure(directory: Path) -> Measured:
 
 
 if __name__ == "__main__":
-    # Grown by a child: what this process once held would count as its children's memory.
-    if len(sys.argv) == 4:
-        plant(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-        sys.exit()
-    for name, files, size in (("source", FILES, BYTES), ("little", 50, 1_000_000)):
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "bench.archives",
-                f"{sys.argv[1]}/{name}",
-                str(files),
-                str(size),
-            ],
-            check=True,
-        )
     print(json.dumps(measure(Path(sys.argv[1]))))

@@ -10,6 +10,7 @@ another reader might take it for something else.
 from __future__ import annotations
 
 import os
+import struct
 from zlib import adler32
 
 from boilerhouse.agent.archive.failures import BadArchive
@@ -173,37 +174,57 @@ def decode(block: bytes, records: dict[bytes, bytes]) -> Member:
     return Member(name, kind, mode & 0o7777, uid, gid, size, mtime, link, records)
 
 
-def decode_usual(blocks: bytes) -> Member | None:
+def decode_usual(held: bytes, at: int) -> Member | None:
     """Read three blocks at once: a pax header with the time alone, and a file's or directory's.
 
-    That is nearly every entry of an archive of ours, so it is worth a way of its own. None for
-    whatever else, valid or not: `pax` and `decode` will say.
+    That is nearly every entry of an archive of ours, and half of a restore's time was spent on
+    looking at them in general. None for whatever else, valid or not: `pax` and `decode` will say.
     """
-    if len(blocks) != 3 * BLOCK or blocks[512:521] != b"30 mtime=":
+    if len(held) - at < USUAL_LENGTH:
         return None
-    kind, fraction = blocks[1180:1181], blocks[532:541]
-    numbers = blocks[1124:1172].split(b"\0")
+    (
+        length, outer, pax_kind, key, seconds, dot, fraction, end, name, mode, mode_end, uid,
+        uid_end, gid, gid_end, size, size_end, inner, kind, magic, prefix,
+    ) = _USUAL.unpack_from(held, at)  # fmt: skip
     if (
-        blocks[156:157] != PAX
-        or blocks[124:136] != b"00000000036\0"
-        or blocks[531:532] != b"."
-        or not (fraction + blocks[521:531]).isdigit()
-        or blocks[541:542] != b"\n"
+        key != b"30 mtime="
+        or pax_kind != PAX
+        or length != b"00000000036\0"
+        or dot != b"."
+        or end != b"\n"
         or (kind != FILE and kind != DIRECTORY)
-        or blocks[1281:1287] != b"ustar\0"
-        or blocks[1369]  # a name in two parts
-        or [len(number) for number in numbers] != _WIDTHS
-        or not b"".join(numbers).isdigit()
+        or magic != b"ustar\0"
+        or prefix != b"\0"
+        or mode_end + uid_end + gid_end + size_end != bytes(4)
+        or not (seconds + fraction + mode + uid + gid + size).isdigit()
+        or not _sums(held[at : at + BLOCK], outer)
+        or not _sums(held[at + 2 * BLOCK : at + 3 * BLOCK], inner)
     ):
         return None
-    check(blocks[:512])
-    check(blocks[1024:])
-    mode, uid, gid, size, _ = [int(number, 8) for number in numbers[:5]]
-    name = blocks[1024:1124].partition(b"\0")[0]
-    if (kind == DIRECTORY and size) or (kind == FILE and name.endswith(b"/")):
+    try:
+        data = int(size, 8)
+        rights, user, group = int(mode, 8), int(uid, 8), int(gid, 8)
+    except ValueError:
         return None
-    mtime = int(blocks[521:531]) * _SECOND + int(fraction)
-    return Member(name, kind, mode & 0o7777, uid, gid, size, mtime)
+    name = name.partition(b"\0")[0]
+    if (data and kind == DIRECTORY) or (kind == FILE and name.endswith(b"/")):
+        return None
+    mtime = int(seconds) * _SECOND + int(fraction)
+    return Member(name, kind, rights & 0o7777, user, group, data, mtime)
+
+
+_USUAL = struct.Struct(
+    "124x 12s 12x 8s 1s 355x"  # the pax header: length of the records, checksum, kind
+    "9s 10s 1s 9s 1s 482x"  # the record of the time
+    "100s 7s1s 7s1s 7s1s 11s1s 12x 8s 1s 100x 6s 82x 1s 166x"  # the member's own
+)
+USUAL_LENGTH = _USUAL.size
+
+
+def _sums(block: bytes, said: bytes) -> bool:
+    """Whether a block's checksum, written as usual, is right."""
+    found = (adler32(block, 0) & 0xFFFF) - (adler32(said, 0) & 0xFFFF) + 8 * 32
+    return b"%06o\0 " % (found % 65521) == said
 
 
 _WIDTHS = [7, 7, 7, 11, 11, 0]  # of the numbers in a block, as nearly everybody writes them
@@ -216,7 +237,7 @@ def check(block: bytes) -> None:
     except ValueError:
         said = -1
     # The lower half of adler32 is the sum of the bytes modulo 65521, in a twentieth of the time.
-    found = (adler32(block, 0) & 0xFFFF) - sum(block[148:156]) + 8 * 32
+    found = (adler32(block, 0) & 0xFFFF) - (adler32(block[148:156], 0) & 0xFFFF) + 8 * 32
     if said < 0 or (found - said) % 65521:
         raise BadArchive("bad-header", "what stands where a tar header should be is not one")
 
@@ -224,7 +245,7 @@ def check(block: bytes) -> None:
 def _numbers(block: bytes) -> tuple[int, int, int, int, int]:
     """Return mode, uid, gid, size and mtime in nanoseconds."""
     fields = block[100:148].split(b"\0")
-    if [len(field) for field in fields] == _WIDTHS:
+    if list(map(len, fields)) == _WIDTHS:
         try:
             mode, uid, gid, size, mtime = [int(field, 8) for field in fields[:5]]
         except ValueError:

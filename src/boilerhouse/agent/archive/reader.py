@@ -36,9 +36,8 @@ class Reader:
 
     def next(self) -> tuple[Member, Parts, Layout] | None:
         """Return a member, its name's components and its content's layout; None at the end."""
-        usual = header.decode_usual(self._source.peek(3 * BLOCK))
+        usual = self._source.usual()
         if usual is not None:
-            self._source.skip(3 * BLOCK)
             return self._counted(usual), self.parts(usual.name), _plain(usual.size)
         records: dict[bytes, bytes] = {}
         for _ in range(_HEADERS):
@@ -87,12 +86,13 @@ class Reader:
             raise BadArchive("name-too-long", f"{shown(name)} has over {self._longest} bytes")
         if name.startswith(b"/"):
             raise BadArchive("absolute-name", f"{shown(name)} is absolute")
-        parts = [part for part in name.split(b"/") if part and part != b"."]
-        for part in parts:
-            if part == b"..":
-                raise BadArchive("parent-name", f"{shown(name)} has .. in it")
-            if len(part) > 255:
-                raise BadArchive("name-too-long", f"{shown(name)} has a part over 255 bytes")
+        parts = name.split(b"/")
+        if b"" in parts or b"." in parts:
+            parts = [part for part in parts if part and part != b"."]
+        if b".." in parts:
+            raise BadArchive("parent-name", f"{shown(name)} has .. in it")
+        if len(name) > 255 and max(map(len, parts)) > 255:
+            raise BadArchive("name-too-long", f"{shown(name)} has a part over 255 bytes")
         return parts
 
     def _global(self, block: bytes) -> None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from isal import igzip_lib
 
 from boilerhouse.agent.archive.failures import BadArchive
+from boilerhouse.agent.archive.header import USUAL_LENGTH, Member, decode_usual
 
 _PIECE = 64 << 10  # what a processor keeps close by: larger ones take half as long again
 _MAGIC = b"\x1f\x8b"
@@ -92,9 +93,12 @@ class Source:
         self._at = end
         return taken
 
-    def peek(self, length: int) -> bytes:
-        """Return the next bytes without taking them; fewer where only fewer are there yet."""
-        return self._held[self._at : self._at + length]
+    def usual(self) -> Member | None:
+        """Take a member's headers, if they are the usual ones and all here."""
+        found = decode_usual(self._held, self._at)
+        if found is not None:
+            self._at += USUAL_LENGTH
+        return found
 
     def some(self, most: int) -> memoryview:
         """Return at least one of the next bytes, without copying them."""

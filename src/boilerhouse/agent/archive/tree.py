@@ -68,9 +68,14 @@ class Tree:
         anybody's rights.
         """
         mode = member.mode & 0o1777
-        extended = header.xattrs(member)
+        extended = member.records and header.xattrs(member)
         made = 0o600 if extended else mode  # attributes cannot be given to who is read-only
-        file = self._new(parts, lambda name, parent: os.open(name, _NEW_FILE, made, dir_fd=parent))
+        name, parent = self._parent(parts)
+        try:
+            file = os.open(name, _NEW_FILE, made, dir_fd=parent)
+        except FileExistsError:
+            _remove(name, parent, parts)
+            file = os.open(name, _NEW_FILE, made, dir_fd=parent)
         try:
             fill(file)
             if extended:
@@ -178,17 +183,21 @@ class Tree:
         finally:
             os.close(left.file)
 
-    def _new(self, parts: list[bytes], make: Callable[[bytes, int], int | None]) -> int:
-        """Make something where nothing is, or in place of what an earlier entry put there."""
+    def _parent(self, parts: list[bytes]) -> tuple[bytes, int]:
+        """Enter the directory that something is to be made in; returns its name there."""
         if not parts:
             raise BadArchive("bad-name", "an overlay directory is something else in the archive")
         self._enter(parts[:-1])
-        name, parent = parts[-1], self._open[-1].file
+        return parts[-1], self._open[-1].file
+
+    def _new(self, parts: list[bytes], make: Callable[[bytes, int], None]) -> None:
+        """Make something where nothing is, or in place of what an earlier entry put there."""
+        name, parent = self._parent(parts)
         try:
-            return make(name, parent) or 0
+            make(name, parent)
         except FileExistsError:
             _remove(name, parent, parts)
-            return make(name, parent) or 0
+            make(name, parent)
 
     def _finish(self, name: bytes, member: Member) -> None:
         """Give what cannot be opened its owner and time."""
