@@ -1,6 +1,6 @@
 """`make bench`: every measurement in one run, as a table; raw numbers are kept beside it.
 
-    python -m bench [decode|store|api|claims|archives|cluster …]
+    python -m bench [decode|store|api|claims|archives|hibernation|cluster …]
 
 Budgets are shown, not asserted: these are figures of one machine at one moment. Yardsticks of the
 same run (a bare fsync, a request that does nothing) say how much of a figure is the machine's.
@@ -21,11 +21,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from bench import api, archives, claims, cluster_claims, decode, store
+from bench import api, archives, claims, cluster_claims, decode, hibernation, store
 from bench.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
-SUITES = ("decode", "store", "api", "claims", "archives", "cluster")
+SUITES = ("decode", "store", "api", "claims", "archives", "hibernation", "cluster")
 
 
 def measure(suite: str, directory: Path) -> list[Figure]:
@@ -42,6 +42,8 @@ def measure(suite: str, directory: Path) -> list[Figure]:
             return asyncio.run(claims.figures(directory))
         case "archives":
             return archives.figures(directory)
+        case "hibernation":
+            return asyncio.run(hibernation.figures(directory))
         case "cluster":
             if not cluster_claims.available():
                 why = "not measured: run `python -m cluster build` first"

@@ -1,0 +1,285 @@
+"""Tenants that hibernate and come back on one machine, over HTTP, against plain tar in turns.
+
+tar czf ─► put ─► claim (revive) ─► a change ─► release (hibernate) ─► claim ─► release (unchanged)
+
+Everything is what a caller waits for: from the call to its answer, with the Pod gone or Active.
+Helper and agents are part of `up`; their memory is how much `up` grew meanwhile, and what their
+workers had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+
+from bench.archives import BYTES, FILES, plant
+from bench.claims import API, fresh, in_turn, ok, up, warm, workload
+from bench.figures import Figure, milliseconds, percentile
+from bench.keepalive import Connection
+
+ROUNDS = 3
+SMALL = 20
+AT_ONCE = 50
+MEMORY = 64 << 20
+
+
+async def figures(directory: Path) -> list[Figure]:
+    tree, archive = directory / "tree" / "workspace", directory / "tree.tar.gz"
+    tree.mkdir(parents=True)
+    await asyncio.to_thread(plant, tree, FILES, BYTES)
+    small = directory / "small.tar.gz"
+    await asyncio.to_thread(pack_small, directory / "small", small)
+    async with up(directory / "data") as port, Connection(port) as connection:
+        for name in ("cold", "warm"):
+            body = workload(name, 0.05)
+            body["spec"]["filesystem"]["keepVersions"] = 1
+            await ok(connection, "POST", "/workloads", body)
+        found = await large(connection, port, tree, archive)
+        await asyncio.to_thread(shutil.rmtree, directory / "tree")
+        archive.unlink()
+        found += await small_ones(connection, port, small)
+        found += await at_once(connection, port, small)
+        return found
+
+
+def pack_small(directory: Path, archive: Path) -> None:
+    """Make an archive of 1 MB of files that cannot be packed any smaller."""
+    chance = random.Random(3)
+    (directory / "workspace").mkdir(parents=True)
+    for number in range(50):
+        (directory / "workspace" / f"file-{number}").write_bytes(chance.randbytes(20_000))
+    subprocess.run(["tar", "czf", archive, "-C", directory, "workspace"], check=True)
+    shutil.rmtree(directory)
+
+
+async def put(port: int, tenant: str, name: str, archive: Path) -> None:
+    url = f"http://127.0.0.1:{port}{API}/tenants/{tenant}/workloads/{name}/snapshots"
+
+    async def pieces() -> AsyncIterator[bytes]:
+        with archive.open("rb") as file:
+            while piece := file.read(256 << 10):
+                yield piece
+
+    async with httpx2.AsyncClient(timeout=300) as http:
+        answer = await http.put(url, content=pieces())
+    if answer.status_code != 201:
+        raise RuntimeError(f"put: {answer.status_code} {answer.text}")
+
+
+async def revive(connection: Connection, tenant: str, name: str, source: str) -> tuple[float, str]:
+    began = time.perf_counter()
+    answer = await ok(connection, "POST", f"/tenants/{tenant}/claim?wait=300", {"workload": name})
+    took = time.perf_counter() - began
+    if answer.get("source") != source:
+        raise RuntimeError(f"not {source}: {answer}")
+    return took, answer["instanceId"]
+
+
+async def hibernate(connection: Connection, tenant: str, name: str) -> float:
+    began = time.perf_counter()
+    path = f"/tenants/{tenant}/release?wait=300"
+    answer = await ok(connection, "POST", path, {"workload": name})
+    took = time.perf_counter() - began
+    if answer["phase"] != "Released" or not answer["snapshot"]["current"]:
+        raise RuntimeError(f"not hibernated: {answer}")
+    return took
+
+
+async def change(connection: Connection, instance: str) -> None:
+    command = ["sh", "-c", "date >> /workspace/changed"]
+    done = await ok(connection, "POST", f"/instances/{instance}/exec", {"command": command})
+    if done["exitCode"]:
+        raise RuntimeError(f"nothing was changed: {done}")
+
+
+async def tar(*arguments: str | Path) -> float:
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec("tar", *arguments)
+    if await process.wait():
+        raise RuntimeError(f"tar {arguments} failed")
+    return time.perf_counter() - began
+
+
+async def large(connection: Connection, port: int, tree: Path, archive: Path) -> list[Figure]:
+    """Hibernate and revive a large overlay, and do the same with tar, in turns."""
+    took: dict[str, list[float]] = {}
+    out = tree.parent.parent / "out"
+    async with memory_of(port) as memory:
+        for number in range(ROUNDS):
+            took.setdefault("czf", []).append(
+                await tar("czf", archive, "-C", tree.parent, tree.name)
+            )
+            out.mkdir()
+            took.setdefault("xzf", []).append(await tar("xzf", archive, "-C", out))
+            await asyncio.to_thread(shutil.rmtree, out)
+            tenant = f"large-{number}"
+            await put(port, tenant, "cold", archive)
+            seconds, instance = await revive(connection, tenant, "cold", "cold+data")
+            took.setdefault("revive", []).append(seconds)
+            await change(connection, instance)
+            took.setdefault("hibernate", []).append(await hibernate(connection, tenant, "cold"))
+            seconds, _ = await revive(connection, tenant, "cold", "cold+data")
+            took["revive"].append(seconds)
+            took.setdefault("unchanged", []).append(await hibernate(connection, tenant, "cold"))
+            await ok(connection, "DELETE", f"/tenants/{tenant}/workloads/cold/snapshots")
+    what = f"{BYTES // 1_000_000} MB, {FILES:,} files"
+    unchanged = statistics.median(took["unchanged"])
+    return [
+        against(f"hibernate {what}", took["hibernate"], took["czf"], "tar czf", 4),
+        against(f"revive {what}", took["revive"], took["xzf"], "tar xzf", 1.3),
+        Figure(
+            "hibernate the same, unchanged",
+            f"{unchanged:.2f} s",
+            "≤ 0.2 s",
+            unchanged <= 0.2,
+            (*took["unchanged"],),
+        ),
+        Figure(
+            "  memory of helper, agent and workers",
+            f"{memory.most / 2**20:.0f} MiB",
+            f"≤ {MEMORY >> 20} MiB",
+            memory.most <= MEMORY,
+        ),
+    ]
+
+
+def against(what: str, ours: list[float], theirs: list[float], name: str, budget: float) -> Figure:
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    value = f"{mine:.2f} s, {other / mine:.1f} × faster than {other:.2f} s"
+    return Figure(what, value, f"≥ {budget} × {name}", other / mine >= budget, (*ours, *theirs))
+
+
+class Memory:
+    """The most that a process grew by, and its workers had, at any look."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.start = resident(pid)
+        self.most = 0
+
+    def look(self) -> None:
+        workers = 0
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{self.pid}/task").iterdir():
+                for child in (task / "children").read_text().split():
+                    command = Path(f"/proc/{child}/cmdline").read_bytes()
+                    if b"archive" in command:
+                        workers += resident(int(child))
+        self.most = max(self.most, resident(self.pid) - self.start + workers)
+
+
+def resident(pid: int) -> int:
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@asynccontextmanager
+async def memory_of(port: int) -> AsyncIterator[Memory]:
+    """Look at the memory of the server on a port, every few hundredths of a second."""
+    memory = Memory(await asyncio.to_thread(listener, port))
+
+    async def look() -> None:
+        while True:
+            await asyncio.to_thread(memory.look)
+            await asyncio.sleep(0.03)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield memory
+    finally:
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+
+
+def listener(port: int) -> int:
+    """Return which of our children has that port."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+            name = f"socket:[{fields[9]}]"
+            for child in (
+                Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+            ):
+                for fd in Path(f"/proc/{child}/fd").iterdir():
+                    with contextlib.suppress(OSError):
+                        if str(fd.readlink()) == name:
+                            return int(child)
+    raise RuntimeError(f"nobody of ours has port {port}")
+
+
+async def small_ones(connection: Connection, port: int, archive: Path) -> list[Figure]:
+    """Revive a megabyte, cold and into a warm instance; hibernate it."""
+    found = []
+    await warm(connection, 4)
+    for name, source in (("cold", "cold+data"), ("warm", "pool+data")):
+        there, back = [], []
+        await put(port, "small", name, archive)
+        for _ in range(SMALL):
+            if name == "warm":
+                await filled(connection, 4)
+            seconds, instance = await revive(connection, "small", name, source)
+            back.append(seconds)
+            await change(connection, instance)
+            there.append(await hibernate(connection, "small", name))
+        met = statistics.median(back) <= 0.06
+        what = f"revive 1 MB, 50 files: {source}"
+        found.append(Figure(what, milliseconds(back), "p50 ≤ 60 ms", met, (*back,)))
+        found.append(Figure("  hibernate it", milliseconds(there), raw=(*there,)))
+        await ok(connection, "DELETE", f"/tenants/small/workloads/{name}/snapshots")
+    return found
+
+
+async def filled(connection: Connection, size: int) -> None:
+    for _ in range(2400):
+        pool = await ok(connection, "GET", "/pools/warm")
+        if (pool.get("status") or {}).get("ready", 0) >= size:
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError("the pool does not fill")
+
+
+async def at_once(connection: Connection, port: int, archive: Path) -> list[Figure]:
+    """Warm claims while many hibernate, against warm claims with nothing else going on."""
+    crowd = [f"crowd-{number}" for number in range(AT_ONCE)]
+    for tenant in crowd:
+        await put(port, tenant, "cold", archive)
+        _, instance = await revive(connection, tenant, "cold", "cold+data")
+        await change(connection, instance)
+    await warm(connection, 60)
+    idle = (await in_turn(port, fresh(50))).seconds
+    await filled(connection, 60)
+
+    async def one(tenant: str) -> float:
+        async with Connection(port) as own:
+            return await hibernate(own, tenant, "cold")
+
+    began = time.perf_counter()
+    releasing = asyncio.gather(*(one(tenant) for tenant in crowd))
+    busy: list[float] = []
+    while not releasing.done() and len(busy) < 60:
+        busy += (await in_turn(port, fresh(1))).seconds
+    await releasing
+    took = time.perf_counter() - began
+    ratio = percentile(busy, 0.99) / percentile(idle, 0.99)
+    what = f"claim: pool, while {AT_ONCE} hibernate ({len(busy)} claims)"
+    return [
+        Figure("claim: pool, one by one, idle", milliseconds(idle), raw=(*idle,)),
+        Figure(what, milliseconds(busy), "p99 ≤ 3 × idle", ratio <= 3, (*busy,)),
+        Figure("  p99 against idle", f"{ratio:.1f} ×"),
+        Figure(f"  the {AT_ONCE} of 1 MB were hibernated in", f"{took:.1f} s"),
+    ]
