@@ -169,7 +169,7 @@ async def test_a_claim_counts_as_activity(rest: Rest) -> None:
     key = (rest.world.client.namespace, name)
 
     def noted() -> bool:
-        claim = rest.house.informers.claims.cache.get(key)  # type: ignore[call-overload]
+        claim = rest.house.informers.claims.cache.get(key)
         return claim is not None and names.LAST_ACTIVITY in claim.metadata.annotations
 
     await soon(noted)
