@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,10 @@ async def test_stages_add_up_to_the_whole(world: World) -> None:
     assert sum(got.timings.values()) <= took
 
 
-async def test_a_warm_claim_is_three_writes(world: World) -> None:
+@pytest.mark.parametrize("kept", [{}, {"overlayDirs": ["/data"]}], ids=["bare", "files"])
+async def test_a_warm_claim_is_three_writes(world: World, kept: dict[str, Any]) -> None:
     """Create with finalizer and intent, bind, status. Nothing else before the answer."""
-    await world.ready_workload()
+    await world.ready_workload(filesystem=kept)
     await world.full_pool(size=1)
     writes: list[str] = []
     real = world.client.transport.request
