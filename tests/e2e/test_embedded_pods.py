@@ -211,9 +211,10 @@ def waiting_message(found: Pod) -> str:
 
 async def test_a_stop_is_graceful_then_not(scene: Scene) -> None:
     """SIGTERM first; who ignores it is killed when the grace is over; a forced delete kills now."""
-    stubborn = sh("trap '' TERM; while :; do sleep 0.1; done")
+    stubborn = sh("trap '' TERM; echo deaf; while :; do sleep 0.1; done")
     await scene.create(pod("deaf", stubborn, terminationGracePeriodSeconds=1))
     await scene.ready("deaf")
+    await scene.said("deaf", b"deaf")
     loop = asyncio.get_running_loop()
     began = loop.time()
     await scene.client.delete(PODS, "deaf")
@@ -221,6 +222,7 @@ async def test_a_stop_is_graceful_then_not(scene: Scene) -> None:
     assert loop.time() - began >= 1.0
     await scene.create(pod("deafer", stubborn, terminationGracePeriodSeconds=600))
     uid = (await scene.ready("deafer")).metadata.uid
+    await scene.said("deafer", b"deaf")
     await scene.client.delete(PODS, "deafer")
     found = await scene.client.get(PODS, "deafer")
     assert found.metadata.deletion_timestamp is not None
