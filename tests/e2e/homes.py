@@ -33,6 +33,8 @@ from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import CRDS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from boilerhouse.kube.status import AlreadyExists, NotFound
 from boilerhouse.kube.transport import Http
+from boilerhouse.pools.objects import POOLS
+from boilerhouse.workloads.objects import WORKLOADS
 from tests.e2e.houses import Body, House, program, programs
 from tests.e2e.stage import VOLUMES, helper_volume
 from tests.waiting import until, until_found
@@ -228,9 +230,11 @@ def beside_a_node(kubeconfig: Path, directory: Path) -> Iterator[Home]:
         await client.create(VOLUMES, helper_volume(namespace, volume))
 
     async def clear(client: Client) -> None:
-        for claim in (await client.list(CLAIMS)).items:  # nobody is there to let go of them
-            bare = {"metadata": {"finalizers": None}}
-            await client.merge_patch(CLAIMS, claim.metadata.name, bare)
+        # The operator is gone, and would have to let go of them: the namespace would stay for ever.
+        bare = {"metadata": {"finalizers": None}}
+        for resource in (CLAIMS, POOLS, WORKLOADS):
+            for one in (await client.list(resource)).items:
+                await client.merge_patch(resource, one.metadata.name, bare)
         await client.delete(NAMESPACES, namespace)
         await client.delete(VOLUMES, f"{layout.VOLUME_CLAIM}-{namespace}")
 
