@@ -25,7 +25,7 @@ class News(Generic[T]):
         informer.subscribe(self._changed)
 
     async def until(self, key: Key, holds: Callable[[], bool]) -> None:
-        """Wait until `holds`, asked now and after every change of this object."""
+        """Wait until `holds`, asked now, after every change of this object, and when told."""
         while not holds():
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             waiting = self._waiting.setdefault(key, set())
@@ -37,7 +37,11 @@ class News(Generic[T]):
                 if not waiting and self._waiting.get(key) is waiting:
                     del self._waiting[key]
 
-    def _changed(self, change: Change[T]) -> None:
-        for turn in self._waiting.get(change.key, ()):
+    def tell(self, key: Key) -> None:
+        """Say that something else has changed that whoever waits for this object looks at."""
+        for turn in self._waiting.get(key, ()):
             if not turn.done():
                 turn.set_result(None)
+
+    def _changed(self, change: Change[T]) -> None:
+        self.tell(change.key)

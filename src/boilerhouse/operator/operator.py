@@ -363,7 +363,9 @@ class Operator:
             if pod is None:
                 continue
             for name in (*claim_of(pod), *self._claims_meaning(change.key.name)):
-                self.claims.queue.add(Key(change.key.namespace, name))
+                claim = Key(change.key.namespace, name)
+                self.claims.queue.add(claim)
+                self.news.tell(claim)  # an Active claim may have been heard of before its Pod
             pool = pod.metadata.labels.get(names.POOL)
             if pool is not None:
                 self.pools.queue.add_after(Key(change.key.namespace, pool), MERGED)
