@@ -12,7 +12,7 @@ import pytest
 
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.model import ClaimStatus, Source
-from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, would_lose
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
@@ -226,12 +226,18 @@ async def test_a_pod_deleted_from_outside_is_saved(kept: World, shelf: Shelf) ->
     assert "somebody else" in released.status.detail
 
 
+def _is_settled(claim: Claim) -> bool:
+    """Whether there is nothing left to be done about an Active claim."""
+    told = () if claim.status is None else claim.status.conditions
+    return any(one.type == "IdentityDelivered" and one.status == "True" for one in told)
+
+
 async def test_activity_that_races_idleness_wins(tmp_path: Path) -> None:
     """A process that has not heard of it finds the instance idle, and its write comes too late."""
     async with opened(tmp_path / "data") as world:
         async with started(world.kubelet.manager, world.operator):
             await world.ready_workload(idle={"timeoutSeconds": 60})
-            await world.claimed(await world.claim("alice"))
+            await world.until(CLAIMS, await world.claim("alice"), _is_settled)
         later = world.clock.now() + timedelta(hours=1)
         async with frozen(world.another_operator(clock=FakeClock(later))) as slow:
             used = {"metadata": {"annotations": {names.LAST_ACTIVITY: rfc3339(later)}}}

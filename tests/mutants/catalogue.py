@@ -366,8 +366,8 @@ MUTANTS = {
     ),
     "any save replaces current": Mutant(
         "boilerhouse.helper.store.store",
-        "            replaces = rules.may_replace(shelf, base, pod)\n",
-        "            replaces = True\n",
+        "            replaces = not aside and rules.may_replace(shelf, base, pod)\n",
+        "            replaces = not aside\n",
         _STORE + "test_a_conflict",
     ),
     "current is pruned": Mutant(
