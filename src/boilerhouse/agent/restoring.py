@@ -70,7 +70,7 @@ class Restores:
             raise Refused(400, "bad-digest", "a digest is 64 hexadecimal digits")
         if mode not in MODES:
             raise Refused(400, "bad-mode", f"a restore is one of {', '.join(MODES)}")
-        if self._hold.turn.locked():
+        if self._hold.turn.locked() and not self._settling.writing:
             raise Refused(409, "busy", "a save or a restore is under way; try again")
         async with self._hold.turn:
             found = self._record.restored

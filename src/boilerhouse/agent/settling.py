@@ -53,6 +53,7 @@ class Settling:
         self._turn = turn
         self._directories = tuple(directories)
         self._task: asyncio.Task[None] | None = None
+        self.writing = False  # has the turn, for a moment: whoever finds it taken can wait
 
     @property
     def torn(self) -> bool:
@@ -82,4 +83,8 @@ class Settling:
         async with self._turn:
             restored = self._record.restored
             assert restored is not None, "a restore is never taken back"
-            await self._record.write(replace(restored, settled=True), self._record.baseline)
+            self.writing = True
+            try:
+                await self._record.write(replace(restored, settled=True), self._record.baseline)
+            finally:
+                self.writing = False

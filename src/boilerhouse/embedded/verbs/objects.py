@@ -130,8 +130,6 @@ class Verbs:
         old = decode(stored.raw)
         body = change(decode(shown.raw))
         kept = _kept(kind, stored, body, old)
-        for name in kept:
-            body[name] = old[name]  # seen to be the same by a glance from here on
         unknown = kind.schema.prune(body, kept)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
@@ -181,9 +179,9 @@ class Verbs:
         warnings: Sequence[str],
         rendering: Rendering,
     ) -> Reply:
-        """Make `body` the next version of `stored`, which is the head.
+        """Make `body` the next version of `stored`, which is the head; `old` is a copy of it.
 
-        `old` is a copy of it that is ours, and may be shared into the body.
+        The body shares nothing with it: defaults are written into the one and not the other.
         """
         kind, part = target.kind, _part(target)
         check_version(kind, stored, body["metadata"]["resourceVersion"])
