@@ -14,26 +14,29 @@ from pathlib import Path
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a directory and everything below, whatever their modes say; gone already is fine."""
-    if not os.path.lexists(path):
-        return
-    shutil.rmtree(path, onerror=_open_up)
+    """Delete a directory and everything below, whatever their modes say; gone already is fine.
 
-
-def _open_up(operation: Callable[..., object], name: str, info: object) -> None:
-    """Enter or empty a directory that its owner has closed, then go on as before.
-
-    Somebody else may be removing the same tree: what is gone meanwhile needs nothing more.
+    What it lies in is not ours, and stays as it is: that may be /dev/shm.
     """
-    del info
-    with contextlib.suppress(FileNotFoundError):
-        for closed in (os.path.dirname(name), name):  # noqa: PTH120  names may be bytes
-            if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
-                os.chmod(closed, 0o700)  # noqa: PTH101
-        if operation in (os.unlink, os.rmdir):
-            operation(name)
-        elif os.path.lexists(name):
-            shutil.rmtree(name)
+
+    def open_up(operation: Callable[..., object], name: str, info: object) -> None:
+        """Enter or empty a directory that its owner has closed, then go on as before.
+
+        Somebody else may be removing the same tree: what is gone meanwhile needs nothing more.
+        """
+        del info
+        with contextlib.suppress(FileNotFoundError):
+            within = () if Path(name) == path else (os.path.dirname(name),)  # noqa: PTH120
+            for closed in (*within, name):
+                if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
+                    os.chmod(closed, 0o700)  # noqa: PTH101
+            if operation in (os.unlink, os.rmdir):
+                operation(name)
+            elif os.path.lexists(name):
+                shutil.rmtree(name)
+
+    if os.path.lexists(path):
+        shutil.rmtree(path, onerror=open_up)
 
 
 def keep(_path: Path) -> None:
