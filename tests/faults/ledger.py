@@ -23,6 +23,7 @@ class Ledger:
         self._possible: dict[str, list[Step]] = {name: [None] for name in _names()}
         self._known: dict[int, tuple[str, int]] = {}
         self._problems: list[str] = []
+        self._opened = 0
         self.acknowledged = 0
         self.seen = 0
 
@@ -32,6 +33,7 @@ class Ledger:
                 newest = max(self._known, default=0)
                 if revision < newest:
                     self._problems.append(f"opened at {revision} after {newest} was shown")
+                self._opened = revision
             case ("try", name, action, step):
                 # A removal leaves nothing; the step is kept to find it when it is acknowledged.
                 self._possible[name].append(step if action == "put" else -step)
@@ -50,6 +52,8 @@ class Ledger:
     async def check(self, store: Store) -> list[str]:
         """Compare, and take what is there now as the start of what comes next."""
         problems, self._problems = self._problems, []
+        if store.revision < self._opened:
+            problems.append(f"at {store.revision} after it was opened at {self._opened}")
         found = {name: _step(store, name) for name in self._possible}
         for name, step in found.items():
             possible = [None if s is None or s < 0 else s for s in self._possible[name]]

@@ -11,6 +11,12 @@ from typing import Any
 
 import pytest
 
+from boilerhouse.embedded.storage.database import (
+    close_unmoved,
+    connect,
+    database_file,
+    wal_file,
+)
 from boilerhouse.embedded.storage.store import Key, Put, Store, StoreFailed, StoreLocked
 
 
@@ -24,6 +30,31 @@ def body(name: str) -> dict[str, Any]:
 
 def names(store: Store) -> list[str]:
     return [stored.key.name for stored in store.scan("pods")]
+
+
+async def test_connections_are_closed_without_moving_the_log(tmp_path: Path) -> None:
+    """Not even the last one moves it; and who cannot be the last because of others says so."""
+    path, log = database_file(tmp_path), wal_file(database_file(tmp_path))
+    await (await Store.open(tmp_path)).close()
+    db = connect(path)
+    db.execute("UPDATE history SET oldest = 5")
+    before = (path.read_bytes(), log.read_bytes())
+    close_unmoved(path, db)
+    assert (path.read_bytes(), log.read_bytes()) == before
+    db = connect(path)
+    program = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]);"
+        "print(db.execute('SELECT oldest FROM history').fetchall(), flush=True); input()"
+    )
+    reader = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert reader.stdout is not None
+    assert await reader.stdout.readline() == b"[(5,)]\n"
+    with pytest.raises(StoreFailed, match="open in another process"):
+        close_unmoved(path, db)
+    await reader.communicate(b"\n")
+    assert not log.exists(), "the reader, who knows nothing of this, was the last"
 
 
 async def test_a_database_locked_by_another_process_is_a_clear_error_that_passes(

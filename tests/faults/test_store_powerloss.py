@@ -30,11 +30,13 @@ def run(
     seed: int,
     *mistake: str,
     steps: int = 25,
+    kills: int = 0,
     fail_every: int = 0,
 ) -> Recording:
     root = tmp_path / "disk"
     root.mkdir()
-    command = [sys.executable, "-m", PROGRAM, str(root / "data"), str(seed), str(steps), *mistake]
+    numbers = (str(number) for number in (seed, steps, kills))
+    command = [sys.executable, "-m", PROGRAM, str(root / "data"), *numbers, *mistake]
     return record(recorder, root, tmp_path / "log", command, fail_every=fail_every)
 
 
@@ -67,7 +69,7 @@ async def test_what_was_acknowledged_or_seen_survives_a_power_loss_at_any_moment
     recorder: Path, tmp_path: Path, seed: int, moments: int
 ) -> None:
     """From the birth of the store on, with checkpoints: promises hold after each simulated loss."""
-    recording = run(recorder, tmp_path, seed)
+    recording = run(recorder, tmp_path, seed, kills=2)
     assert unfaithful(recording, tmp_path / "disk") == []
     kinds = [entry.kind for entry in recording.records]
     assert kinds.count("S") > 50, "the run synced too rarely to be worth a test"
@@ -86,13 +88,14 @@ async def test_a_store_that_syncs_or_commits_wrongly_is_found_out(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fail_every", [7, 10])
+@pytest.mark.parametrize("kills", [0, 3])
 async def test_failing_syncs_break_no_promise(
-    recorder: Path, tmp_path: Path, fail_every: int
+    recorder: Path, tmp_path: Path, fail_every: int, kills: int
 ) -> None:
     """On a disk whose fsync fails now and then, what was acknowledged survives a power loss too."""
     # A writer waits for its three writes at most before the next: so there are 50 syncs at least,
     # however many writers a busy machine puts into one commit.
-    recording = run(recorder, tmp_path, 3, steps=150, fail_every=fail_every)
+    recording = run(recorder, tmp_path, 3, steps=150, kills=kills, fail_every=fail_every)
     kinds = [entry.kind for entry in recording.records]
     assert kinds.count("F") >= 50 // fail_every, "too few syncs failed for this to be a test"
     assert await lose_power(recording, broken, tmp_path, random.Random(3), 120) == []

@@ -4,7 +4,8 @@
  * the file to append to. Each call is carried out and logged under one lock, across threads and
  * processes, so the log is a total order. Syncs are logged and not carried out: what they promise is
  * judged by the replay (disk.py), and the recording is fast. With POWERLOSS_FAIL_EVERY=n every n-th
- * sync of a file fails with EIO, once the program has made its first mark.
+ * sync of a file fails with EIO, once the program has made its first mark. As on Linux, everybody
+ * else who has the file open then is told of that failure too, by the next sync of their own.
  *
  * A record is: kind (1 byte), inode (8), number (8), lengths of path, second path and data (4 each),
  * then those three. Little-endian, as the machine writes it; disk.py reads it on the same machine.
@@ -33,6 +34,10 @@ static const char *root;
 static size_t root_length;
 static unsigned long fail_every, syncs, marked;
 
+enum { FILES = 256, DESCRIPTORS = 1024 };
+static struct { uint64_t inode; unsigned long count; } failures[FILES];
+static unsigned long told[DESCRIPTORS]; /* of how many failures of its file each descriptor knows */
+
 static void die(const char *what) {
     dprintf(2, "powerloss recorder: %s: %s\n", what, strerror(errno));
     _exit(97);
@@ -60,6 +65,21 @@ static void unlock(void) {
     flock(log_fd, LOCK_UN);
     pthread_mutex_unlock(&mutex);
     errno = saved;
+}
+
+static unsigned long *failures_of(uint64_t inode) {
+    for (int i = 0; i < FILES; i++) {
+        if (!failures[i].inode) failures[i].inode = inode;
+        if (failures[i].inode == inode) return &failures[i].count;
+    }
+    errno = 0;
+    die("too many files");
+    return NULL;
+}
+
+/* A new descriptor has no part in failures that were before it. */
+static void opened(int fd, uint64_t inode) {
+    if (fail_every && fd < DESCRIPTORS) told[fd] = *failures_of(inode);
 }
 
 static int inside(const char *path) {
@@ -131,6 +151,7 @@ static int open_recorded(int directory, const char *path, int flags, mode_t mode
         if ((flags & O_TMPFILE) == O_TMPFILE) die("O_TMPFILE is not modelled");
         if (!existed) put('C', info.st_ino, 0, full, "", "", 0);
         else if (flags & O_TRUNC) put('T', info.st_ino, 0, "", "", "", 0);
+        opened(fd, info.st_ino);
     }
     unlock();
     return fd;
@@ -261,11 +282,18 @@ static int sync_recorded(int fd) {
     int result = 0;
     lock();
     if (!descriptor_inside(fd, &info)) result = syscall(SYS_fsync, fd);
-    else if (S_ISREG(info.st_mode) && fail_every && marked && ++syncs % fail_every == 0) {
-        put('F', info.st_ino, 0, "", "", "", 0);
-        errno = EIO;
-        result = -1;
-    } else put('S', info.st_ino, 0, "", "", "", 0);
+    else if (!fail_every || !S_ISREG(info.st_mode)) put('S', info.st_ino, 0, "", "", "", 0);
+    else {
+        unsigned long *count = failures_of(info.st_ino);
+        int fails = marked && ++syncs % fail_every == 0;
+        put(fails ? 'F' : 'S', info.st_ino, 0, "", "", "", 0);
+        *count += fails;
+        if (fails || (fd < DESCRIPTORS && told[fd] < *count)) {
+            if (fd < DESCRIPTORS) told[fd] = *count;
+            errno = EIO;
+            result = -1;
+        }
+    }
     unlock();
     return result;
 }

@@ -1,12 +1,16 @@
 """The workload on a store under the recorder, as it is or with one deliberate mistake.
 
-python -m tests.faults.powerloss.store_program DIRECTORY SEED STEPS [MISTAKE]
+python -m tests.faults.powerloss.store_program DIRECTORY SEED STEPS KILLS [MISTAKE]
+
+Each kill ends a process in the middle of its work; another goes on with what it left.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,7 +49,7 @@ def acknowledge_before_commit() -> None:
 def checkpoint_without_sync() -> None:
     class Careless(checkpoint.Checkpointer):
         def start(self) -> None:
-            self._db.execute("PRAGMA synchronous=OFF")
+            self.db.execute("PRAGMA synchronous=OFF")
             super().start()
 
     vars(journal)["Checkpointer"] = Careless
@@ -73,18 +77,33 @@ MISTAKES: dict[str, Callable[[], None]] = {
 }
 
 
-def main(directory: str, seed: str, steps: str, mistake: str = "") -> None:
+def main(directory: str, seed: str, steps: str, kills: str, mistake: str = "") -> None:
     if mistake:
         MISTAKES[mistake]()
     # Small enough that a short run checkpoints often, starts its log over, and cuts it.
     checkpoint.EVERY = 60_000
     checkpoint.CUT_AT = 400_000
+    runs = int(kills) + 1
+    for run in range(1, runs):
+        child = os.fork()
+        if child == 0:
+            work(Path(directory), run, int(seed), int(steps), told_at_most=int(steps) * 2)
+            os._exit(1)  # it was to be killed
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    work(Path(directory), runs, int(seed), int(steps))
+
+
+def work(directory: Path, run: int, seed: int, steps: int, told_at_most: int = 1 << 30) -> None:
+    told = 0
 
     def tell(*line: object) -> None:
+        nonlocal told
+        told += 1
         mark(json.dumps(line))
+        if told > told_at_most:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    workload = Workload(1, int(seed), int(steps), tell)
-    asyncio.run(workload.work(Path(directory)))
+    asyncio.run(Workload(run, seed + run, steps, tell).work(directory))
 
 
 if __name__ == "__main__":

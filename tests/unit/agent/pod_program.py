@@ -32,8 +32,10 @@ LOOP = 'while :; do printf x >> "$OUT"; done'
 FORKS = 'while :; do (printf x >> "$OUT"; exec true); done'
 # Every generation lives just long enough to make the next: nobody that was listed is there later.
 CHAIN = 'exec >> "$OUT"; f() { printf x; f & exit; }; f'
+# The child looks for its program in thousands of places: most of its life it has none of its own.
 VFORKS = """
 import os, subprocess
+os.environ["PATH"] = ":".join(f"/{n}" for n in range(5000)) + ":/bin:/usr/bin"
 with open(os.environ["OUT"], "ab", buffering=0) as out:
     while True:
         subprocess.run(["true"], close_fds=False)
@@ -135,7 +137,8 @@ async def bounded(pod: PodProcesses) -> None:
 
 async def stands_still_and_goes_on(pod: PodProcesses, out: Path) -> None:
     await grown(out, 0)
-    for _ in range(20):
+    for milliseconds in range(20):
+        await asyncio.sleep(milliseconds / 1000)  # else each time finds it right after a byte
         await pod.freeze()
         await unchanged(out)
         await pod.thaw()

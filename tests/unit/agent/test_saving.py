@@ -75,7 +75,8 @@ async def test_a_tenant_that_ran_on_has_no_baseline(rig: Rig) -> None:
 
 async def test_what_changes_meanwhile_is_told(rig: Rig) -> None:
     """A difference between before and after makes a save unstable: it cannot be committed."""
-    (rig.workspace / "a").write_bytes(b"x" * 100_000)
+    # More than fits into the pipes: the worker cannot be through with its second look yet.
+    (rig.workspace / "a").write_bytes(os.urandom(4 << 20))
     answer = await rig.agent.handle(Request("POST", "/save", (("id", "a1"),), {TOKEN: SECRET}))
     sent = await anext(answer.body)
     (rig.workspace / "late").write_bytes(b"")

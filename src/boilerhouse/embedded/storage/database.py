@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import sqlite3
+import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,6 +37,9 @@ BUSY_SECONDS = 2.0
 SYNCHRONOUS = "FULL"
 # What an open takes at least: the index of the log has pieces of this size.
 _ROOM = 32 * 1024
+_PIECE = 1 << 20
+# Where SQLite puts the lock that everybody holds who has the file open.
+_SHARED = (0x4000_0002, 510)
 
 _SCHEMA = f"""
 CREATE TABLE version (
@@ -88,6 +93,31 @@ def connect(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
     return db
 
 
+def close_unmoved(path: Path, *connections: sqlite3.Connection) -> None:
+    """Close every connection of this process, and leave the log as it is.
+
+    SQLite moves the log into the file when the last connection closes. It must not after a sync of
+    the file has failed: it remembers what it had copied before as done, although the kernel may
+    have dropped that. The next to connect finds nobody who remembers, and copies everything again.
+    """
+    # A lock of its own kind, which counts as another process's: "the last connection" is not ours.
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _lock(other, fcntl.F_RDLCK)
+        for connection in connections:
+            connection.close()
+        try:
+            _lock(other, fcntl.F_WRLCK)
+        except BlockingIOError:
+            raise StoreFailed(f"{path} is open in another process: close it there") from None
+    finally:
+        os.close(other)
+
+
+def _lock(fd: int, kind: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, *_SHARED, 0))
+
+
 def open_database(directory: Path) -> sqlite3.Connection:
     """Create or check the database and connect to it. Raises `StoreFailed` with the file's name."""
     path = database_file(directory)
@@ -95,6 +125,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
         _clear_away(_newborn(path))
         if not path.exists():
             _create(path)
+        _write_again(wal_file(path))
         db = connect(path)
         try:
             _check(db, path)
@@ -185,6 +216,21 @@ def _clear_away(newborn: Path) -> None:
     """Remove what a crash left of an unfinished birth: nothing was ever stored in it."""
     for leftover in newborn.parent.glob(newborn.name + "*"):
         leftover.unlink()
+
+
+def _write_again(log: Path) -> None:
+    """Make the log of a killed process last as it reads, before anybody sees it or builds upon it.
+
+    The end of it may never have been synced; or a sync failed, and then no later sync writes what
+    the kernel has called clean since. Writing the same once more does.
+    """
+    if not log.exists():
+        return
+    with log.open("r+b", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            file.seek(-len(piece), os.SEEK_CUR)
+            file.write(piece)
+        os.fsync(file.fileno())
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:

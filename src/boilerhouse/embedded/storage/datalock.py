@@ -14,7 +14,8 @@ from pathlib import Path
 
 from boilerhouse.embedded.storage.database import StoreFailed
 
-_CONTENT = re.compile(rb"([0-9]{1,20}\n)?")
+# It is never synced, so a power loss may leave some of it, or zeros.
+_CONTENT = re.compile(rb"[0-9\n\0]{0,21}")
 
 
 class StoreLocked(Exception):

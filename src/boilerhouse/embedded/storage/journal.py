@@ -23,7 +23,13 @@ from queue import Empty, SimpleQueue
 
 from boilerhouse.embedded.storage.change import Change, Stored
 from boilerhouse.embedded.storage.checkpoint import Checkpointer
-from boilerhouse.embedded.storage.database import StoreFailed, connect, insert_rows, newest_revision
+from boilerhouse.embedded.storage.database import (
+    StoreFailed,
+    close_unmoved,
+    connect,
+    insert_rows,
+    newest_revision,
+)
 from boilerhouse.embedded.storage.history import Past
 
 # Limits of one commit: what the loop can publish without a noticeable pause.
@@ -67,8 +73,9 @@ class Journal:
         self._db = db
         self._newest = newest_revision(db)
         self._suspect = False
+        self._between_connections = False
         self._failed_generation = -1
-        self._checkpointer = Checkpointer(path)
+        self._checkpointer = Checkpointer(path, self._reopen)
         self._queue: SimpleQueue[Transaction | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
@@ -160,8 +167,33 @@ class Journal:
                 values += (change.revision, deleted, *change.key, change.object.raw)
             self._db.execute(insert_rows(len(rows)), values)
 
+    def _reopen(self) -> None:
+        """Let SQLite forget what it has moved into the file; called with commits held."""
+        if self._suspect and not self._between_connections:
+            self._recover()
+            self._bury()
+        self._suspect = self._between_connections = True
+        close_unmoved(self._path, self._db, self._checkpointer.db)
+        self._checkpointer.connect()
+        self._db = connect(self._path)
+        self._between_connections = False
+
+    def _bury(self) -> None:
+        """Overwrite the commit that failed and lies at the end of the log.
+
+        Whoever reads the log anew would take it for one that happened.
+        """
+        self._db.execute("BEGIN IMMEDIATE")
+        for step in (1, -1):  # SQLite writes nothing if nothing changes
+            self._db.execute("UPDATE history SET oldest = oldest + ?", (step,))
+        self._db.execute("COMMIT")
+
     def _recover(self) -> None:
         """Get back to a connection that agrees with us about what was committed last."""
+        if self._between_connections:
+            raise StoreFailed(
+                f"{self._path}: the disk has failed, and it cannot be opened anew yet"
+            )
         try:
             self._db.rollback()
             newest = newest_revision(self._db)

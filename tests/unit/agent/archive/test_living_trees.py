@@ -206,20 +206,22 @@ def test_an_overlay_that_is_not_there(tmp_path: Path) -> None:
 async def test_a_packer_that_is_closed_early(tmp_path: Path) -> None:
     """Nobody has to read to the end: the worker goes."""
     (tmp_path / "big").write_bytes(bytes(30 << 20))
+    others = _children()
     packer = Packer({"/w": tmp_path}, owners=Owners())
     assert await anext(packer)
     await packer.close()
     await packer.close()
-    assert not _children()
+    assert _children() <= others
 
 
 async def test_an_unpacker_that_is_aborted(tmp_path: Path) -> None:
     """The worker goes at once, also when it waits for more."""
+    others = _children()
     unpacker = Unpacker({"/w": tmp_path}, limits=Limits(), owners=Owners())
     await unpacker.feed(b"\x1f\x8b")
-    assert _children()
+    assert _children() - others
     await unpacker.abort()
-    assert not _children()
+    assert _children() <= others
 
 
 def _children() -> set[str]:
