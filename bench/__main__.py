@@ -23,6 +23,7 @@ from rich.table import Table
 
 from bench import api, archives, claims, cluster_claims, decode, hibernation, store
 from bench.figures import Figure
+from boilerhouse.cli.up import collect_seldom
 
 RESULTS = Path(__file__).parent / "results"
 SUITES = ("decode", "store", "api", "claims", "archives", "hibernation", "cluster")
@@ -33,7 +34,8 @@ def measure(suite: str, directory: Path) -> list[Figure]:
         case "decode":
             return decode.figures()
         case "store":
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `up` does
+            collect_seldom()  # and uvloop: as `up` does
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(store.figures(directory))
         case "api":
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -21,7 +21,7 @@ from boilerhouse.embedded.storage.store import Key, Put, Store
 
 OBJECTS = 10_000
 WATCHERS = 1_000
-EVENTS = 50
+EVENTS = 200
 
 
 def pod(name: str) -> dict[str, Any]:

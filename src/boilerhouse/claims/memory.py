@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from boilerhouse.claims.rounds import release_of
-from boilerhouse.claims.seen import ClaimSeen, SavedSeen, UsageSeen
+from boilerhouse.claims.seen import ClaimSeen, Save, SavedSeen, UsageSeen
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.setback import Setback
 from boilerhouse.idle.verdict import ChangesSeen
@@ -23,6 +23,9 @@ from boilerhouse.kube.resources import Key
 from boilerhouse.loop.setbacks import Setbacks
 
 LIMIT = 20_000
+# Times the usual pause between two tries to save: the three of a round outlast a restart of the
+# helper, some seconds.
+SAVING = 10.0
 USAGE_PERIOD = 30.0  # seconds between two looks at an instance's disk use
 
 V = TypeVar("V")
@@ -81,7 +84,8 @@ class Memory:
             elif before.refused and before.step != step and not refused:
                 return
             self._failing.note(key, _round(claim), True)
-        self.setbacks.note(key, step, why, refused=refused)
+        longer = SAVING if step == Save.__name__ else 1.0
+        self.setbacks.note(key, step, why, refused=refused, longer=longer)
 
     def usage(self, key: Key, pod: InstanceSeen) -> UsageSeen:
         """Return the last known disk use; the first look comes some time after the first sight."""

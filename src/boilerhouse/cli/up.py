@@ -46,7 +46,7 @@ def run(line: UpLine) -> int:
     """Serve until stopped; return the exit code."""
     logs.configure()
     _allow_many_connections()
-    _collect_seldom()
+    collect_seldom()
     directory = line.data
     try:
         directory = (line.data or default_directory()).absolute()
@@ -154,7 +154,7 @@ Stop it with Ctrl-C; what is stored stays in {world.directory}.
 """
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Look for circles of dead objects less often: most of what is made is kept, or dies alone.
 
     With Python's defaults a third of a burst of claims is spent looking, a fifth of a second at a

@@ -56,11 +56,13 @@ class Setbacks(Generic[K]):
         due_in = timedelta(seconds=noted.due - self._clock.monotonic())
         return Setback(noted.step, noted.why, noted.count, noted.refused, due_in)
 
-    def note(self, key: K, step: str, why: str, *, refused: bool = False) -> None:
-        """A step failed; each time in a row the next try comes later."""
+    def note(
+        self, key: K, step: str, why: str, *, refused: bool = False, longer: float = 1.0
+    ) -> None:
+        """A step failed; each time in a row the next try comes later, `longer` times that."""
         before = self._noted.pop(key, None)
         count = 1 if before is None or before.step != step else before.count + 1
-        longest = min(self._cap, self._base * 2.0 ** min(count - 1, 30))
+        longest = min(self._cap, longer * self._base * 2.0 ** min(count - 1, 30))
         due = self._clock.monotonic() + longest * self._chance.uniform(0.5, 1.0)
         self._noted[key] = _Noted(step, why, count, refused, due)
         while len(self._noted) > LIMIT:
