@@ -16,6 +16,7 @@ from zlib import adler32
 from boilerhouse.agent.archive.failures import BadArchive
 
 BLOCK = 512
+RECORDS = 1 << 20  # bytes of one pax header: attributes may be 64 KiB each
 FILE, HARD_LINK, SYMLINK, CHAR, DEVICE, DIRECTORY, FIFO = (b"%d" % n for n in range(7))
 OLD_SPARSE = b"S"
 PAX, PAX_GLOBAL, LONG_NAME, LONG_LINK = b"x", b"g", b"L", b"K"

@@ -32,9 +32,12 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an archive may hold; counted in the stream, before anything of it is written."""
+    """What an archive may hold; counted in the stream, before anything of it is written.
 
-    entries: int = 500_000
+    It holds for saving as well: what could not be restored is not taken for saved.
+    """
+
+    entries: int = 2_000_000
     content: int = 64 << 30  # bytes of files as they are in the archive: holes cost nothing
     name: int = 4095  # bytes of a whole path; the kernel takes no longer one
 

@@ -19,7 +19,7 @@ from isal import isal_zlib
 
 from boilerhouse.agent.archive import header, sparse
 from boilerhouse.agent.archive.failures import Failed
-from boilerhouse.agent.archive.header import BLOCK, Member, shown
+from boilerhouse.agent.archive.header import BLOCK, RECORDS, Member, shown
 from boilerhouse.agent.archive.threads import Behind
 from boilerhouse.agent.archive.walk import GONE, Root, unreadable, walk
 
@@ -28,7 +28,6 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 _PIECE = 256 << 10
 _NAMED = 100  # skipped entries that are named
 _LINKS = 50_000  # files with names still to come that are remembered; more are stored apart
-_NAME = 4095
 _RECORD = 10_240  # the length of an archive is a multiple of this, by custom
 
 
@@ -78,9 +77,14 @@ class Gzip:
 class Pack:
     """One archive in the making."""
 
-    def __init__(self, out: Gzip, owner: tuple[int, int] | None) -> None:
+    def __init__(
+        self, out: Gzip, owner: tuple[int, int] | None, entries: int, content: int, name: int
+    ) -> None:
         self._out = out
         self._owner = owner
+        self._most_entries = entries
+        self._most_content = content
+        self._longest = name
         self._links: dict[tuple[int, int], tuple[bytes, int]] = {}
         self.entries = 0
         self.content = 0
@@ -88,8 +92,8 @@ class Pack:
 
     def run(self, roots: Sequence[Root]) -> None:
         for path, entry, directory, is_directory in walk(roots):
-            if len(path) > _NAME:
-                raise Failed("name-too-long", f"{shown(path)} has more than {_NAME} bytes")
+            if len(path) > self._longest:
+                raise Failed("name-too-long", f"{shown(path)} has more than {self._longest} bytes")
             try:
                 if is_directory:
                     self._directory(path, directory)
@@ -210,9 +214,18 @@ class Pack:
             link,
             records,
         )
-        self._out.put(header.encode(member))
+        before = header.encode(member)
         self.entries += 1
         self.content += size
+        if self.entries > self._most_entries:
+            raise Failed("too-large", f"there are more than {self._most_entries} files")
+        if self.content > self._most_content:
+            raise Failed(
+                "too-large", f"with {shown(name)} there are over {self._most_content} bytes"
+            )
+        if len(before) > RECORDS:
+            raise Failed("too-large", f"{shown(name)} has {len(before)} bytes of attributes")
+        self._out.put(before)
 
     def _skip(self, path: bytes, what: str) -> None:
         if len(self.skipped) < _NAMED:

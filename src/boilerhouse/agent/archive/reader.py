@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from boilerhouse.agent.archive import header, sparse
 from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.header import BLOCK, Member, shown
+from boilerhouse.agent.archive.header import BLOCK, RECORDS, Member, shown
 from boilerhouse.agent.archive.source import Source
 
-_RECORDS = 1 << 20  # bytes of one pax header: attributes may be 64 KiB each
 _HEADERS = 8  # before one entry, its own included
 _TRAILER = 1 << 20  # zeros behind the end: tapes have blocks
 _ZEROS = bytes(BLOCK)
@@ -102,7 +101,7 @@ class Reader:
 
     def _small(self, block: bytes) -> bytes:
         size = header.number(block[124:136])
-        if not 0 <= size <= _RECORDS:
+        if not 0 <= size <= RECORDS:
             raise BadArchive("too-large", f"a header of {size} bytes")
         content = self._source.take(size)
         self._source.skip(-size % BLOCK)
