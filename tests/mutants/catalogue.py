@@ -5,7 +5,8 @@ A guard that can be taken out without any test noticing is not known to work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutants import disruptions
+from tests.mutants.mutant import Mutant
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
 _STORE = "tests/unit/helper/store/test_store.py::"
@@ -21,23 +22,7 @@ _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there
 _IDLE = "tests/unit/idle/test_verdict.py::"
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """Replaces `right`, which stands once in the module, by `wrong`."""
-
-    module: str
-    right: str
-    wrong: str
-    caught_by: str
-
-    def applied_to(self, source: str) -> str:
-        found = source.count(self.right)
-        if found != 1:
-            raise LookupError(f"{self.module} has {self.right!r} {found} times: pin it anew")
-        return source.replace(self.right, self.wrong)
-
-
-MUTANTS = {
+MUTANTS = disruptions.MUTANTS | {
     "delete by UID alone": Mutant(
         "boilerhouse.instances.objects",
         "PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace",

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
 
 _VARIABLE = "BOILERHOUSE_TEST_MUTANT"
 

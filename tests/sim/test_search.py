@@ -118,6 +118,7 @@ WORLDS = {
 
 KEPT = replace(NOTHING, files=True, past=True, writes=1)
 LEAVING = replace(KEPT, wishes=0, begin="Leaving", writes=3)
+CORDONED = replace(KEPT, wishes=0, begin="Active", writes=3)
 BACK = replace(KEPT, begin="ReleaseFailed", writes=3)
 
 WORLDS |= {
@@ -131,6 +132,8 @@ WORLDS |= {
     "files: the machine starts again while it saves": replace(LEAVING, chaos=Chaos(reboots=1)),
     "files: the tenant begins anew": replace(LEAVING, chaos=Chaos(tenant_crashes=1)),
     "files: the volume fills up": replace(LEAVING, chaos=Chaos(full_volumes=1)),
+    "files: the node is cordoned": replace(CORDONED, chaos=Chaos(cordons=2)),
+    "files: claimed while it leaves": replace(CORDONED, wishes=1, chaos=Chaos(cordons=1)),
     "files: claimed again": BACK,
     "files: claimed again, and a retry": replace(BACK, farewells=1),
 }

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from tests.sim.test_search import LEAVING
+from tests.sim.test_search import CORDONED, LEAVING
 from tests.sim.world import Chaos, World
 
 
@@ -103,6 +103,46 @@ async def test_a_save_that_comes_late_freezes_nobody() -> None:
         "volume is full, or not",
         "p1 … save … asked",
         "helper: save",
+    )
+    [claim] = world.server.all("boilerhouseclaims")
+    assert claim["status"]["phase"] == "Active"
+
+
+GONE = (
+    "p0 … pass claim",  # Releasing
+    "p0 … patch … asked",
+    "p0 … patch … answered",
+    "p0 … pass claim",
+    "p0 … save … asked",
+    *SAVES,
+    "p0 … save … answered",
+)
+
+
+async def test_a_cordoned_node_is_left_once() -> None:
+    """What was begun is finished; where the node is in use again, the next claim stays."""
+    world = await live(
+        replace(CORDONED, chaos=Chaos(cordons=2)),
+        "user: cordons",
+        "p0 … hears nodes",
+        *GONE,
+        "user: cordons",
+    )
+    [claim] = world.server.all("boilerhouseclaims")
+    assert claim["status"]["phase"] == "Released"
+    assert claim["status"]["detail"] == "the node n1 is cordoned"
+
+
+async def test_a_cordon_that_was_taken_back_releases_nobody() -> None:
+    """Whoever has heard of neither does nothing; whoever heard of both does not, either."""
+    world = await live(
+        replace(CORDONED, chaos=Chaos(cordons=2)),
+        "user: cordons",
+        "user: cordons",
+        "p0 … hears nodes",
+        "p0 … hears nodes",
+        "p0 … pass claim",
+        "p1 … pass claim",
     )
     [claim] = world.server.all("boilerhouseclaims")
     assert claim["status"]["phase"] == "Active"

@@ -152,6 +152,7 @@ class Chaos:
     pod_deaths: int = 0
     unready: int = 0
     sick_nodes: int = 0
+    cordons: int = 0
     clock_jumps: int = 0
     template_changes: int = 0
     quotas: int = 0
@@ -505,6 +506,7 @@ class World:
             (chaos.full_volumes, "the volume is full, or not", self._fill_volume),
             (chaos.bad_bytes * len(self.store.versions), "stored bytes go bad", self._spoil),
             (chaos.sick_nodes, "kubelet: node sick", self._sick),
+            (chaos.cordons, "user: cordons the node, or not", self._cordon),
             (chaos.template_changes, "user: changes the workload", self._change_template),
             (chaos.quotas, "user: quota", self._quota),
             (chaos.scalings * self.pool, "user: scales the pool", self._scale),
@@ -579,6 +581,15 @@ class World:
         self.chaos.sick_nodes -= 1
         self._node(ready=False)
 
+    def _cordon(self) -> None:
+        self.chaos.cordons -= 1
+        spec = {"unschedulable": None if self._is_cordoned() else True}
+        self.server.merge("user", NODES.plural, "n1", {"spec": spec})
+
+    def _is_cordoned(self) -> bool:
+        node = self.server.get(NODES.plural, "n1")
+        return bool(node.get("spec", {}).get("unschedulable"))
+
     def _jump(self, process: Process, hours: int) -> None:
         self.chaos.clock_jumps -= 1
         process.clock.set(process.clock.now() + timedelta(hours=hours))
@@ -621,6 +632,8 @@ class World:
         self.store.corrupt.clear()
         if ("nodes", "n1") in self.server.objects:
             self._node(ready=True)
+            if self._is_cordoned():
+                self._cordon()
         quiet = 0
         for _ in range(60):
             before = self.server.revision

@@ -1,6 +1,7 @@
 """What to do about a claim that has its instance: Active. Pure.
 
 gone? asked to go? ─► release      idle for too long (idle/verdict.py)? too much on disk? ─► release
+is its node to be emptied, and its turn has come (cordons.py)? ─► release
 ready? knows whose it is? ─► say so, tell it
 """
 
@@ -53,6 +54,9 @@ def keep(seen: Seen, claim: ClaimSeen) -> Plan:
     lost = what_became(claim, pod)
     if pod is None or lost:
         return leave(claim, "InstanceLost", f"instance {claim.status.instance_id} {lost}")
+    if seen.cordoned:
+        # In use or not: what is saved now comes back elsewhere, what a drain ends may not.
+        return leave(claim, "NodeCordoned", f"the node {seen.cordoned} is cordoned")
     spec = None if seen.workload is None else seen.workload.spec
     if _uses(seen, spec) >= TOO_MUCH:
         assert spec is not None, "without a spec nothing is too much"

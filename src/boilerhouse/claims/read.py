@@ -99,6 +99,7 @@ class Reader:
     memory: Memory
     jobs: Jobs
     healthy: Callable[[str], bool]
+    turn: Callable[[InstanceSeen], str]  # the node that an instance is to leave now
     patience: Patience
     clock: Clock
 
@@ -124,12 +125,14 @@ class Reader:
                 # one and not of the other: Claims and Pods are watched apart.
                 pod = await self.instances.look_live(claim.intent.pod)
             pod = None if pod is None else self.patience.timed(pod)
+        active = claim.status.phase == ClaimPhase.ACTIVE
         seen = Seen(
             now=self.clock.now(),
             claim=claim,
             workload=await self.blueprints.look(claim.workload),
             pod=pod,
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
+            cordoned=self.turn(pod) if pod is not None and active else "",
             strays=strays,
             setback=self.memory.setback(key, claim),
             busy=self.jobs.of(key),

@@ -94,6 +94,7 @@ class Seen:
     workload: Blueprint | None = None  # None: gone, the server said so
     pod: InstanceSeen | None = None  # of the intent's name; None: gone, the server said so
     pod_on_healthy_node: bool = True
+    cordoned: str = ""  # name of the node, if it is this instance's turn to leave it (cordons.py)
     spare: Intent | None = None  # a warm Pod that nobody else in this process will choose
     strays: tuple[InstanceSeen, ...] = ()  # carry the claim's reference, and are not its Pod
     sole: bool = False  # nobody else claims for this tenant and workload, and nobody can begin to

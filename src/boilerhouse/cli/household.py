@@ -1,7 +1,7 @@
 """Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
 
 Client ─► Operator ─► House ─► http://…:3000
-             └─ HelperKeeper, PolicyKeeper, PostMortems (where the operator works)
+             └─ HelperKeeper, PolicyKeeper, BudgetKeeper, PostMortems (where the operator works)
 
 `up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
 """
@@ -18,6 +18,7 @@ from typing import Any
 from boilerhouse.agent.message import Handler
 from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
+from boilerhouse.disruptions.keep import BudgetKeeper
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.client import HelperClient
@@ -148,6 +149,16 @@ async def household(
             )
             watched = Manager(informers=[policies.informer], controllers=[policies.controller])
             running.begin("policies", watched.run(running.stopping))
+            budgets = BudgetKeeper(
+                means.client,
+                pods=operator.pod_informer,
+                clock=operator.clock,
+                chance=rng(),
+                recorder=operator.recorder,
+                way=means.way,
+            )
+            counted = Manager(informers=[budgets.informer], controllers=[budgets.controller])
+            running.begin("budgets", counted.run(running.stopping))
             dead = PostMortems(
                 means.client,
                 pods=operator.pod_informer,

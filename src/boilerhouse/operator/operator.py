@@ -17,6 +17,7 @@ from typing import Any
 
 from boilerhouse.claims.acquire import Acquirer
 from boilerhouse.claims.apply import Applier as ClaimApplier
+from boilerhouse.claims.cordons import Cordons
 from boilerhouse.claims.decide import decide as decide_claim
 from boilerhouse.claims.files import Files
 from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
@@ -131,6 +132,12 @@ class Operator:
             clock,
             healthy=nodes.healthy,
             chosen=lambda pod: self._claims_by_intent.count(pod) > 0,
+        )
+        self.cordons = Cordons(
+            self.node_informer,
+            self.pod_informer,
+            self.claim_informer,
+            wake=lambda key: self.claims.queue.add(key),
         )
         self.news: News[Claim] = News(self.claim_informer)
 
@@ -260,6 +267,7 @@ class Operator:
             memory=self.memory,
             jobs=self.jobs,
             healthy=nodes.healthy,
+            turn=self.cordons.turn,
             patience=Patience(self.clock),
             clock=self.clock,
         )

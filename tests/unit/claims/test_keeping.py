@@ -1,4 +1,4 @@
-"""Idleness and disk use of an Active claim, branch by branch."""
+"""Idleness, disk use and the node of an Active claim, branch by branch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.seen import (
     AskChanges,
     ClaimSeen,
+    DeletePod,
     DeliverIdentity,
     Do,
     LookAtUsage,
@@ -100,6 +101,38 @@ def test_half_as_much_again_hibernates() -> None:
     assert (status.phase, status.detail) == (P.RELEASING, "it uses 1.5 times its 1 GiB of disk")
     assert status.release is not None
     assert (status.release.round, status.release.drop) == (1, False)
+
+
+# Its node
+
+
+def test_on_a_cordoned_node_it_is_hibernated() -> None:
+    """Whether it is in use or not; detail names the node, and the files are saved."""
+    for workload in (KEEPING, idling(action="destroy"), None):
+        plan = decided(active(last_activity=NOW), workload=workload, cordoned="n1")
+        assert isinstance(plan, WriteStatus) and plan.reason == "NodeCordoned"
+        status = plan.status
+        assert (status.phase, status.detail) == (P.RELEASING, "the node n1 is cordoned")
+        assert status.release is not None
+        assert (status.release.round, status.release.drop) == (1, False)
+
+
+def test_without_files_it_leaves_a_cordoned_node_too() -> None:
+    """There is nothing to save: the Pod goes, and the claim is Released."""
+    bare = full(overlays=False)
+    leaves = status_of(decide(seen(active(), pod=bare, cordoned="n1")))
+    leaving = claim(P.RELEASING, intent=WARM, status=leaves)
+    assert decide(seen(leaving, pod=bare)) == Do((DeletePod(bare, "the node n1 is cordoned"),))
+    released = status_of(decide(seen(leaving)))
+    assert (released.phase, released.detail) == (P.RELEASED, "the node n1 is cordoned")
+
+
+def test_what_is_lost_or_asked_to_go_leaves_for_that() -> None:
+    """A cordon is not the reason of what happens anyway."""
+    plan = decided(active(release=True), cordoned="n1")
+    assert isinstance(plan, WriteStatus) and plan.reason == "Releasing"
+    plan = decide(seen(active(), workload=KEEPING, pod=full(terminating=True), cordoned="n1"))
+    assert isinstance(plan, WriteStatus) and plan.reason == "InstanceLost"
 
 
 # Idleness

@@ -1,0 +1,1 @@
+"""Disruptions: no claimed instance is evicted before it is saved. build ─► keep."""
