@@ -57,14 +57,15 @@ def _accept(_body: Body, _old: Body | None) -> list[Cause]:
 
 
 def _settled(
-    shape: Shape, kind: str, default: Callable[[Body], None]
+    shape: Shape, kind: str, default: Callable[[Body], None], defaults_in: frozenset[str] | None
 ) -> Callable[[Body, frozenset[str]], None]:
     """Let the shape settle before a kind's defaults; what does not decode is a bad request."""
 
     def settle(body: Body, kept: frozenset[str]) -> None:
         try:
             shape.settle(body, kept)
-            default(body)
+            if defaults_in is None or not defaults_in <= kept:
+                default(body)
         except Unlike as problem:
             version = body.get("apiVersion", "v1").rpartition("/")[2]
             raise BadRequest(
@@ -87,6 +88,7 @@ def _kind(
     scale: ScalePaths | None = None,
     subresources: tuple[str, ...] = (),
     default: Callable[[Body], None] = _nothing,
+    defaults_in: frozenset[str] | None = None,  # a write that keeps these finds all defaults there
     born: Callable[[Body], None] | None = None,
     carried: Callable[[Body, Body], None] = _keep,
     validate: Callable[[Body, Body | None], list[Cause]] = _accept,
@@ -113,7 +115,7 @@ def _kind(
         subresources=subresources,
         columns=shown,
         hooks=Hooks(
-            default=_settled(trees.shape(definition), kind, default),
+            default=_settled(trees.shape(definition), kind, default, defaults_in),
             on_create=born or (_no_status if status else _nothing),
             on_update=carried,
             validate=validate,
@@ -191,6 +193,7 @@ def _core_kinds() -> list[Kind]:
                 "attach", "binding", "eviction", "exec", "log", "portforward", "proxy",
             ),
             default=pod.default,
+            defaults_in=frozenset({"spec", "status"}),
             born=pod.born,
             carried=pod.carried,
             validate=pod_change.validate,

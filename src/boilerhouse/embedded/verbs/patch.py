@@ -66,16 +66,19 @@ def _merged(body: Body, patch: Mapping[str, Any], depth: int) -> Body:
     if depth > MAX_DEPTH:
         raise BadRequest(f"error decoding patch: nested deeper than {MAX_DEPTH} levels")
     for key, value in patch.items():
-        before = body.get(key)
-        if isinstance(value, dict):
-            start = before if isinstance(before, dict) else {}
+        kind = value.__class__  # decoded JSON is of these very classes, and asking so is free
+        if kind is dict:
+            before = body.get(key)
+            start = before if before.__class__ is dict else {}
             body[key] = _merged(start, value, depth + 1)
         elif value is None:
             body.pop(key, None)
-        elif isinstance(value, list) and not isinstance(before, dict):
-            body[key] = _without_nulls(value, depth + 1)
-        else:
+        elif kind is not list:
+            body[key] = value
+        elif body.get(key).__class__ is dict:
             body[key] = copied(value, depth + 1)
+        else:
+            body[key] = _without_nulls(value, depth + 1)
     return body
 
 
@@ -120,7 +123,7 @@ def patch_into(body: Body, operations: object) -> Body:
                 f"error decoding patch: an operation is an object, got {_json_type(operation)}"
             )
         for key in ("op", "path", "from"):
-            if not isinstance(operation.get(key, ""), str):
+            if key in operation and operation[key].__class__ is not str:
                 raise BadRequest(f"error decoding patch: {key!r} of an operation is a string")
     document = _Document(body)
     for number, operation in enumerate(operations):
@@ -232,20 +235,17 @@ class _Document:
         if not path.startswith("/"):
             raise _Inapplicable("the path has to start with a slash")
         *parents, last = path[1:].split("/")
-        if "~" in path:
-            parents = [_unescaped(part) for part in parents]
-            last = _unescaped(last)
         here = self.root
         for part in parents:
-            if isinstance(here, list):
+            if here.__class__ is dict:
+                here = here.get(_unescaped(part) if "~" in part else part)
+            elif here.__class__ is list:
                 here = here[_index(part, len(here))]
-            elif isinstance(here, dict):
-                here = here.get(part)
             else:
                 break
-        if not isinstance(here, dict | list):
+        if here.__class__ is not dict and here.__class__ is not list:
             raise _Inapplicable("the path leads through something that is absent or has no fields")
-        return here, last
+        return here, _unescaped(last) if "~" in last else last
 
 
 def _unescaped(part: str) -> str:
