@@ -29,20 +29,20 @@ MUTANTS = {
     ),
     "the budget spares one": Mutant(
         "boilerhouse.disruptions.build",
-        '"minAvailable": claimed,',
-        '"minAvailable": claimed - 1,',
+        "return _budget(name, claimed, everyone)",
+        "return _budget(name, claimed - 1, everyone)",
         _BUDGET + "test_every_claimed_instance_is_kept",
     ),
     "the number stays what it was": Mutant(
         "boilerhouse.disruptions.decide",
-        'if there.spec != budget(claimed)["spec"]:',
-        'if there.spec["selector"] != budget(claimed)["spec"]["selector"]:',
+        'if there.spec != wanted["spec"]:',
+        'if there.spec["selector"] != wanted["spec"]["selector"]:',
         _BUDGET + "test_the_number_follows_and_changes_of_others_do_not_stay",
     ),
     "Pods that are not listed yet are none": Mutant(
         "boilerhouse.disruptions.keep",
-        "        if not self._pods.synced.is_set():\n",
-        "        if self._pods.synced is None:\n",
+        "if not (self._pods.synced.is_set() and self._helper.synced.is_set()):",
+        "if not self._helper.synced.is_set():",
         _BUDGET + "test_nothing_is_counted_before_the_pods_are_known",
     ),
 }

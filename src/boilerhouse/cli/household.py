@@ -152,6 +152,7 @@ async def household(
             budgets = BudgetKeeper(
                 means.client,
                 pods=operator.pod_informer,
+                helper=keeper.informer,
                 clock=operator.clock,
                 chance=rng(),
                 recorder=operator.recorder,

@@ -1,1 +1,1 @@
-"""Disruptions: no claimed instance is evicted before it is saved. build ─► keep."""
+"""Disruptions: no instance is evicted before it is saved, nor who saves it. build ─► keep."""

@@ -1,6 +1,6 @@
-"""What the budget needs: pure.
+"""What a budget needs: pure.
 
-Seen (how many Pods are claimed, what the budget says) ─► decide ─► one write, or none
+Seen (what is there, what would be built) ─► decide ─► one write, or none
 """
 
 from __future__ import annotations
@@ -8,47 +8,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from boilerhouse.disruptions.build import budget
-
-Spec = dict[str, Any]
+Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSeen:
-    """The budget, as the server has it."""
+    """A budget, as the server has it."""
 
     uid: str
     version: str
-    spec: Spec
+    spec: Body
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How many Pods are claimed, and the budget, if there is one."""
+    """One budget: as it should be, if it should, and as it is, if it is."""
 
-    claimed: int
+    wanted: Body | None
     there: BudgetSeen | None
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make it, for so many."""
+    """Make it."""
 
-    claimed: int
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Make exactly the one that was seen say so many."""
+    """Make exactly the one that was seen what it should be."""
 
     uid: str
     version: str
-    claimed: int
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove exactly the one that was seen: it would cover nobody."""
+    """Remove exactly the one that was seen: there is nobody for it to cover."""
 
     uid: str
     version: str
@@ -63,12 +61,12 @@ Plan = Create | Replace | Delete | Wait
 
 
 def decide(seen: Seen) -> Plan:
-    """Say what has to be done about the budget."""
-    there, claimed = seen.there, seen.claimed
+    """Say what has to be done about one budget."""
+    wanted, there = seen.wanted, seen.there
     if there is None:
-        return Create(claimed) if claimed else Wait()
-    if not claimed:
+        return Wait() if wanted is None else Create(wanted)
+    if wanted is None:
         return Delete(there.uid, there.version)
-    if there.spec != budget(claimed)["spec"]:
-        return Replace(there.uid, there.version, claimed)
+    if there.spec != wanted["spec"]:
+        return Replace(there.uid, there.version, wanted)
     return Wait()

@@ -1,0 +1,170 @@
+"""Nodes that are emptied: `up` on one machine, operator and API beside a node.
+
+evict ─► 429, the budget      cordon ─► hibernated ─► gone      uncordon, claim ─► the same files
+
+One house for the whole file. There is one node in either world: what leaves it comes back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.disruptions.build import HELPER, INSTANCES
+from boilerhouse.disruptions.keep import BUDGETS
+from boilerhouse.kube.client import Client
+from boilerhouse.kube.resources import NODES, PODS
+from boilerhouse.kube.status import NotFound, TooManyRequests
+from tests.e2e.homes import Home, beside_a_node, on_this_machine, soon
+from tests.e2e.kubectl import Kubectl, binary
+
+pytestmark = pytest.mark.timeout(300)
+
+EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
+NODE = pytest.param("node", marks=pytest.mark.node)
+
+
+@pytest.fixture(scope="module", params=[EMBEDDED, NODE])
+def home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
+    directory = tmp_path_factory.mktemp("home")
+    if request.param == "embedded":
+        with on_this_machine(directory) as opened:
+            yield opened
+        return
+    request.getfixturevalue("product_image")
+    with beside_a_node(request.getfixturevalue("node_kubeconfig"), directory) as opened:
+        yield opened
+
+
+def evict(home: Home, pod: str) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+
+    async def asked(client: Client) -> None:
+        await client.raw("POST", PODS.path(client.namespace, pod, "eviction"), body)
+
+    home.kube(asked)
+
+
+def budget(home: Home, name: str) -> tuple[int, bool]:
+    """Return the number that a budget says, and whether evictions are judged by it; 0: none."""
+
+    async def asked(client: Client) -> tuple[int, bool]:
+        try:
+            found = await client.get(BUDGETS, name)
+        except NotFound:
+            return 0, True
+        # A real server judges by what its controller has made of the budget.
+        settled = home.kind == "embedded" or (
+            found.status.get("observedGeneration") == found.metadata.generation
+            and found.status.get("expectedPods") == found.spec["minAvailable"]
+        )
+        return found.spec["minAvailable"], settled
+
+    return home.kube(asked)
+
+
+def node_of(home: Home, instance: str) -> str:
+    pod = home.pod(instance)
+    assert pod is not None and pod.spec.node_name
+    return pod.spec.node_name
+
+
+def cordon(home: Home, node: str, wanted: bool) -> None:
+    spec = {"spec": {"unschedulable": wanted or None}}
+    home.kube(lambda client: client.merge_patch(NODES, node, spec))
+
+
+@contextmanager
+def cordoned(home: Home, node: str) -> Iterator[None]:
+    cordon(home, node, True)
+    try:
+        yield
+    finally:
+        cordon(home, node, False)
+
+
+def test_no_eviction_before_it_is_hibernated(home: Home) -> None:
+    """429 while it is claimed; warm ones go at once; hibernated, there is nothing left to evict."""
+    home.workload("evicted")
+    instance = home.claim("eva", "evicted", "cold")
+    home.sh(instance, "echo here > /workspace/f")
+    home.pool("evicted")
+    soon("the budget covers it", lambda: budget(home, INSTANCES) == (1, True))
+    with pytest.raises(TooManyRequests) as refused:
+        evict(home, instance)
+    [cause] = refused.value.causes
+    assert cause.reason == "DisruptionBudget"
+    assert INSTANCES in cause.message
+    assert home.sh(instance, "cat /workspace/f") == "here\n"
+
+    warm = home.kube(lambda client: client.list(PODS, labels={"boilerhouse.dev/pool": "evicted"}))
+    evict(home, warm.items[0].metadata.name)
+    soon("the warm Pod goes", lambda: _goes(home, warm.items[0].metadata.name))
+    home.ask("DELETE", "/pools/evicted")
+
+    home.released("eva", "evicted")
+    with pytest.raises(NotFound):
+        evict(home, instance)
+    soon("there is no budget for nobody", lambda: budget(home, INSTANCES)[0] == 0)
+
+
+def _goes(home: Home, name: str) -> bool:
+    pod = home.pod(name)
+    return pod is None or pod.metadata.deletion_timestamp is not None
+
+
+def test_a_cordoned_node_is_left(home: Home) -> None:
+    """Everybody is hibernated by itself, with files or without; uncordoned, they come back."""
+    home.workload("leaves")
+    home.workload("bare", filesystem={}, entrypoint={"cmd": "/bin/sleep", "args": ["1000"]})
+    instances = [home.claim(tenant, "leaves", "cold") for tenant in ("lea", "leo")]
+    for instance in instances:
+        home.sh(instance, f"echo {instance} > /workspace/f")
+    node = node_of(home, instances[0])
+    instances.append(home.claim("lou", "bare", "cold"))
+    with cordoned(home, node):
+        for tenant in ("lea", "leo", "lou"):
+            held = home.in_phase(tenant, "Released")
+            assert held["detail"] == f"the node {node} is cordoned"
+        assert [home.pod(instance) for instance in instances] == [None] * 3
+        body = {"workload": "leaves"}
+        answer = home.ask("POST", "/tenants/lea/claim", body, params={"wait": 2})
+        assert (answer.status_code, answer.json()["phase"]) == (202, "Pending"), answer.text
+    for tenant, instance in zip(("lea", "leo"), instances, strict=False):
+        answer = home.ask("POST", f"/tenants/{tenant}/claim", body, params={"wait": 90})
+        assert answer.status_code in (200, 201), answer.text
+        assert home.sh(answer.json()["instanceId"], "cat /workspace/f") == f"{instance}\n"
+        home.released(tenant, "leaves")
+
+
+def test_kubectl_drain_goes_through(home: Home, tmp_path: Path) -> None:
+    """It cordons, is refused, waits, and finds the instance gone; nothing is lost.
+
+    The only node is also the snapshot helper's: it is evicted last, and comes back.
+    """
+    kubectl = Kubectl(binary(), home.kubeconfig, tmp_path)
+    home.workload("drained")
+    instance = home.claim("dina", "drained", "cold")
+    home.sh(instance, "echo here > /workspace/f")
+    soon("the budget covers it", lambda: budget(home, INSTANCES) == (1, True))
+    soon("and the helper", lambda: budget(home, HELPER) == (1, True))
+    node = node_of(home, instance)
+    how = ("--force", "--delete-emptydir-data", "--ignore-daemonsets", "--timeout", "120s")
+    try:
+        done = kubectl.run("drain", node, *how)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "drained" in done.stdout
+        held = home.in_phase("dina", "Released")
+        assert held["detail"] == f"the node {node} is cordoned"
+        assert home.pod(instance) is None
+    finally:
+        cordon(home, node, False)
+    home.until_helped()
+    instance = home.claim("dina", "drained", "cold+data")
+    assert home.sh(instance, "cat /workspace/f") == "here\n"
+    home.released("dina", "drained")
