@@ -13,8 +13,7 @@ woken by the informer's next news of that Claim.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -73,18 +72,23 @@ class Acquired:
 
 @dataclass(slots=True)
 class _Stages:
-    """Named stages of one call; together they are the whole of it."""
+    """Named stages of one call, one after another; together they are the whole of it."""
 
     clock: Clock
     seconds: dict[str, float] = field(default_factory=dict)
+    _name: str = ""
+    _began: float = 0.0
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        began = self.clock.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + self.clock.monotonic() - began
+    def stage(self, name: str) -> _Stages:
+        self._name = name
+        return self
+
+    def __enter__(self) -> None:
+        self._began = self.clock.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        took = self.clock.monotonic() - self._began
+        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + took
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.restoring import wanted
+from boilerhouse.claims.obtaining import LOOK_AGAIN
+from boilerhouse.claims.restoring import wanted_of
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
@@ -28,7 +29,7 @@ from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
-from boilerhouse.instances.seen import ClaimRef, InstanceSeen
+from boilerhouse.instances.seen import Blueprint, ClaimRef, InstanceSeen
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
@@ -125,46 +126,51 @@ class Reader:
                 # one and not of the other: Claims and Pods are watched apart.
                 pod = await self.instances.look_live(claim.intent.pod)
             pod = None if pod is None else self.patience.timed(pod)
-        active = claim.status.phase == ClaimPhase.ACTIVE
-        seen = Seen(
+            if pod is not None and pod.waited >= LOOK_AGAIN:
+                # Nothing was heard of it for long. A server that holds back what it should tell
+                # (seen: for as long as no other Pod changed) still answers when it is asked.
+                pod = await self.instances.look_live(claim.intent.pod)
+                pod = None if pod is None else self.patience.timed(pod)
+        workload = await self.blueprints.look(claim.workload)
+        return self._with_spare(key, self._seen(key, claim, workload, pod, strays))
+
+    def _seen(
+        self,
+        key: Key,
+        claim: ClaimSeen,
+        workload: Blueprint | None,
+        pod: InstanceSeen | None,
+        strays: tuple[InstanceSeen, ...],
+    ) -> Seen:
+        """Put it together with what steps have found out, as far as that is of what is seen now."""
+        memory, status = self.memory, claim.status
+        corrupt = memory.corrupt.get(key, claim.uid) or ""
+        stored = memory.stored.get(key, claim.uid)
+        number = release_of(status).round
+        turn = wanted_of(claim, stored) if status.claimed_at is None else str(number)
+        thawed = max(number, claim.again)
+        active = status.phase == ClaimPhase.ACTIVE
+        return Seen(
             now=self.clock.now(),
             claim=claim,
-            workload=await self.blueprints.look(claim.workload),
+            workload=workload,
             pod=pod,
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             cordoned=self.turn(pod) if pod is not None and active else "",
             strays=strays,
-            setback=self.memory.setback(key, claim),
+            setback=memory.setback(key, claim),
             busy=self.jobs.of(key),
-        )
-        return self._with_spare(key, self._with_results(key, seen, claim))
-
-    def _with_results(self, key: Key, seen: Seen, claim: ClaimSeen) -> Seen:
-        """Add what steps have found out, as far as it is of what is seen now."""
-        memory, pod = self.memory, seen.pod
-        corrupt = memory.corrupt.get(key, claim.uid) or ""
-        seen = replace(
-            seen,
             sole=memory.sole.get(key, looked_at(claim)) is not None,
-            stored=memory.stored.get(key, claim.uid),
+            stored=stored,
             corrupt=corrupt,
             previous=memory.previous.get(key, corrupt),
-        )
-        if pod is None:
-            return seen
-        leaving = claim.status.claimed_at is not None
-        number = release_of(claim.status).round
-        turn = str(number) if leaving else wanted(seen, claim)
-        frozen = frozen_as(pod, max(number, claim.again))
-        return replace(
-            seen,
-            delivered=memory.delivered.get(key, pod.life) is not None,
-            skipped=memory.skipped.get(key, pod.uid) or (),
-            hooked=memory.hooked.get(key, turn_of(pod, turn)) is not None,
-            saved=memory.saved.get(key, frozen_as(pod, number)),
-            thawed=memory.thawed.get(key, frozen) is not None,
-            changes=memory.changes.get(key, pod.uid),
-            usage=memory.usage(key, pod) if pod.overlays else None,
+            delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
+            skipped=() if pod is None else memory.skipped.get(key, pod.uid) or (),
+            hooked=pod is not None and memory.hooked.get(key, turn_of(pod, turn)) is not None,
+            saved=None if pod is None else memory.saved.get(key, frozen_as(pod, number)),
+            thawed=pod is not None and memory.thawed.get(key, frozen_as(pod, thawed)) is not None,
+            changes=None if pod is None else memory.changes.get(key, pod.uid),
+            usage=None if pod is None or not pod.overlays else memory.usage(key, pod),
         )
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:

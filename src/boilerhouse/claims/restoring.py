@@ -49,9 +49,14 @@ def must_look(seen: Seen, claim: ClaimSeen, keeps_files: bool) -> tuple[LookUpSn
 
 def wanted(seen: Seen, claim: ClaimSeen) -> str:
     """Return the digest of what the instance must hold; empty if it starts clean."""
+    return wanted_of(claim, seen.stored)
+
+
+def wanted_of(claim: ClaimSeen, stored: str | None) -> str:
+    """Return the same, given the current version of the tenant's files."""
     if claim.status.snapshot is not None:
         return claim.status.snapshot.restored
-    return (seen.stored or "") if claim.resume else ""
+    return (stored or "") if claim.resume else ""
 
 
 def written_down(seen: Seen, claim: ClaimSeen) -> WriteStatus | None:

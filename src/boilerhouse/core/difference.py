@@ -14,7 +14,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     patch: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
+        if isinstance(value, dict) and isinstance(before, dict):
             inner = difference(before, value)
             if inner:
                 patch[key] = inner
