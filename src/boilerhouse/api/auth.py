@@ -22,6 +22,7 @@ import hmac
 import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -217,16 +218,17 @@ def _check_local(connection: Connection) -> None:
     Host is what the caller believes to talk to: another name that resolves to loopback is DNS
     rebinding. Origin names the page, which must be one that this very listener served.
     """
-    host = connection.headers.get("host", "")
+    headers = connection.headers
+    host = headers.get("host", "")
     if not is_loopback(_host_name(host)):
         raise Problem(
             403,
             "HostRefused",
             f"without BOILERHOUSE_API_KEY only loopback names are answered, not {host!r}",
         )
-    origin = connection.headers.get("origin")
+    origin = headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != host
-    if foreign or connection.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+    if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         raise Problem(
             403,
             "OriginRefused",
@@ -234,6 +236,7 @@ def _check_local(connection: Connection) -> None:
         )
 
 
+@lru_cache(maxsize=64)  # nearly every call of a listener comes to one name
 def is_loopback(name: str) -> bool:
     """Whether a host name or address means this machine alone."""
     if name.lower().rstrip(".") == "localhost":

@@ -240,8 +240,9 @@ class ApiServer:
                 if subscription is None:
                     subscription = self._begin()
                     self._following.worked("")
-                async for change in subscription:
-                    self._see(change)
+                while changes := await subscription.batch():
+                    for change in changes:
+                        self._see(change)
                 return  # the store is closing
             except Overrun:
                 log.warning("apiserver.overrun")

@@ -162,7 +162,7 @@ class Cache(Mapping[Key, T]):
         Handlers run at once, in order, and must not block: put a key into a queue and return.
         """
         for key, item in list(self._items.items()):
-            self._call(handler, Change(key, None, item))
+            self._tell((handler,), Change(key, None, item))
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
@@ -210,7 +210,7 @@ class Cache(Mapping[Key, T]):
                 return
         held = self._items.get(key)
         if not deleted:
-            if _newer(item, held):
+            if held is None or revision > version(held):
                 self._put(key, item)
         elif held is not None and version(held) <= revision:
             self._put(key, None)
@@ -257,8 +257,10 @@ class Cache(Mapping[Key, T]):
             self._gone.popitem(last=False)
 
     def _advance(self, revision: int) -> None:
-        self.revision = max(self.revision, revision)
-        self._newest = max(self._newest, revision)
+        if revision > self.revision:
+            self.revision = revision
+        if revision > self._newest:
+            self._newest = revision
 
     def _put(self, key: Key, item: T | None) -> None:
         change = Change(key, self._items.get(key), item)
@@ -270,15 +272,15 @@ class Cache(Mapping[Key, T]):
             self._items[key] = item
         for index, of_item in zip(self._indexes, values, strict=True):
             index.put(key, item, of_item)
-        for handler in list(self._handlers):
-            self._call(handler, change)
+        self._tell(tuple(self._handlers), change)
 
     @staticmethod
-    def _call(handler: Callable[[Change[T]], None], change: Change[T]) -> None:
-        try:
-            handler(change)
-        except Exception:  # one bad listener must not blind all the others
-            log.exception("cache.handler_failed", key=str(change.key), change=change.type)
+    def _tell(handlers: Iterable[Callable[[Change[T]], None]], change: Change[T]) -> None:
+        for handler in handlers:
+            try:
+                handler(change)
+            except Exception:  # one bad listener must not blind all the others
+                log.exception("cache.handler_failed", key=str(change.key), change=change.type)
 
 
 def version(item: Object) -> int:
