@@ -18,6 +18,7 @@ from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
+from boilerhouse.core.clock import FakeClock
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS, Key
 from boilerhouse.operator.operator import Operator
@@ -266,6 +267,27 @@ async def test_a_pod_that_is_heard_of_late_is_not_lost(still: World) -> None:
     found = await claim_of(still, "alice")
     assert found.status is not None and found.status.phase == "Active"
     assert (await still.client.get(PODS, pod.metadata.name)).metadata.uid == pod.metadata.uid
+
+
+async def test_an_instance_that_nothing_is_heard_of_is_asked_for(still: World) -> None:
+    """A watch that holds back what it should tell does not hold up a tenant for ever."""
+    await still.client.delete_collection(PODS, labels={names.POOL: "warm"}, grace=0)
+    name, clock = await still.claim("alice"), FakeClock()
+
+    async def phase(tenant: str) -> str:
+        claim = await claim_of(still, tenant)
+        return "" if claim.status is None else claim.status.phase
+
+    async with frozen(still.another_operator(clock=clock)) as deaf:
+        await deaf.claims.run_until(Key("boilerhouse", name), lambda: False)
+        async with started(still.kubelet.manager):
+            (pod,) = await still.pods(tenant="alice")
+            await still.until(PODS, pod.metadata.name, lambda found: found.ready)
+        await deaf.claims.run_until(Key("boilerhouse", name), lambda: False)
+        assert await phase("alice") == "Pending"
+        clock.advance(timedelta(seconds=5))
+        await deaf.claims.run_until(Key("boilerhouse", name), lambda: False)
+    assert await phase("alice") == "Active"
 
 
 async def test_an_old_claim_in_the_cache_makes_no_stray(still: World) -> None:

@@ -41,6 +41,7 @@ from boilerhouse.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.workloads.machine import WorkloadPhase
 
 IMAGE_PATIENCE = timedelta(minutes=1)  # kubelet has tried three times by then
+LOOK_AGAIN = timedelta(seconds=5)  # at an instance that starts and that nothing is heard of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def obtain(seen: Seen, claim: ClaimSeen) -> Plan:
             if in_error:
                 return recovered(seen, claim, detail)
             plan = said(claim, ClaimPhase.PENDING, "Starting", detail)
-            return plan or Wait(detail or "the instance is starting", again_in)
+            return plan or Wait(detail or "the instance is starting", again_in or LOOK_AGAIN)
         case _Blocked(reason, detail):
             return failed(seen, claim, reason, detail) or Wait(detail)
         case Do(steps):

@@ -19,6 +19,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
+from boilerhouse.claims.obtaining import LOOK_AGAIN
 from boilerhouse.claims.restoring import wanted_of
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
@@ -125,6 +126,11 @@ class Reader:
                 # one and not of the other: Claims and Pods are watched apart.
                 pod = await self.instances.look_live(claim.intent.pod)
             pod = None if pod is None else self.patience.timed(pod)
+            if pod is not None and pod.waited >= LOOK_AGAIN:
+                # Nothing was heard of it for long. A server that holds back what it should tell
+                # (seen: for as long as no other Pod changed) still answers when it is asked.
+                pod = await self.instances.look_live(claim.intent.pod)
+                pod = None if pod is None else self.patience.timed(pod)
         workload = await self.blueprints.look(claim.workload)
         return self._with_spare(key, self._seen(key, claim, workload, pod, strays))
 

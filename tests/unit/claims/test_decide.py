@@ -13,6 +13,7 @@ from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Endpoint, Source
+from boilerhouse.claims.obtaining import LOOK_AGAIN
 from boilerhouse.claims.seen import (
     BindPod,
     ClaimSeen,
@@ -257,7 +258,8 @@ def test_a_transient_failure_to_look_keeps_the_pod() -> None:
 def test_a_bound_pod_that_is_not_ready_is_waited_for() -> None:
     """No write while there is nothing to say."""
     held = claim(intent=WARM, status=ClaimStatus(observed_generation=1))
-    assert decide(seen(held, pod=bound(ready=False))) == Wait("the instance is starting")
+    waiting = Wait("the instance is starting", LOOK_AGAIN)
+    assert decide(seen(held, pod=bound(ready=False))) == waiting
 
 
 @pytest.mark.parametrize(

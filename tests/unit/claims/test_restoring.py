@@ -13,6 +13,7 @@ from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, SnapshotRefs, Source
+from boilerhouse.claims.obtaining import LOOK_AGAIN
 from boilerhouse.claims.restoring import corrupt_message
 from boilerhouse.claims.seen import (
     BindPod,
@@ -143,7 +144,7 @@ def test_a_cold_pod_that_waits_is_filled_as_soon_as_its_agent_runs() -> None:
     mine = claim(intent=Intent(COLD.pod, "pod-1"), status=WANTED)
     waiting = full(name=COLD.pod, source="cold", awaits=D, ready=False, tenant_runs=False)
     for not_yet in (replace(waiting, agent_runs=False), replace(waiting, ip="")):
-        assert decide(looking(mine, pod=not_yet)) == Wait("the instance is starting")
+        assert decide(looking(mine, pod=not_yet)) == Wait("the instance is starting", LOOK_AGAIN)
     assert decide(looking(mine, pod=waiting)) == Do((Restore(waiting, D, "cold"),))
     ready = replace(waiting, ready=True, restored=RestoredSeen(D))
     status = written(decide(looking(mine, pod=ready)))
@@ -213,7 +214,7 @@ def test_a_pod_with_other_files_is_given_up() -> None:
 def test_a_ready_pod_without_its_files_is_not_active() -> None:
     """Its agent has just gone: it is waited for."""
     plan = decide(looking(wanting(), pod=full(agent_runs=False)))
-    assert plan == Wait("the instance is starting")
+    assert plan == Wait("the instance is starting", LOOK_AGAIN)
 
 
 # Failures
