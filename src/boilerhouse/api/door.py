@@ -50,6 +50,7 @@ class Door:
     def __init__(self, inner: Litestar, clock: Clock) -> None:
         self._inner = inner
         self._clock = clock
+        self._timers: dict[tuple[str, str, int], Histogram] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -80,8 +81,14 @@ class Door:
                 await self._inner(scope, receive, sending)
         finally:
             route = scope.get("path_template") or "none"
-            labels = (scope["method"], route, str(status))
-            SECONDS.labels(*labels).observe(self._clock.monotonic() - began)
+            self._timer(scope["method"], route, status).observe(self._clock.monotonic() - began)
+
+    def _timer(self, method: str, route: str, status: int) -> Histogram:
+        """Return what counts such answers: looking labels up costs more than counting."""
+        known = self._timers.get((method, route, status))
+        if known is None:
+            known = self._timers[method, route, status] = SECONDS.labels(method, route, str(status))
+        return known
 
     async def _socket(
         self, problem: Problem | None, scope: Any, receive: Receive, send: Send

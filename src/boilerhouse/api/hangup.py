@@ -3,7 +3,8 @@
 receive() ─► http.disconnect ─► cancel ─► the work's own clean-up ─► HungUp
 
 The server tells a handler of a hang-up only if the handler asks. One that waits (for a claim, for a
-command, for the next line of a log) asks here, beside its work.
+command, for the next line of a log) asks here, beside its work. Most work is done before anybody
+could hang up, so it is asked once `AT_FIRST` has passed, which tells of a hang-up until then, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from litestar.types import Receive
 
 from boilerhouse.api.errors import Problem
 
+AT_FIRST = 0.05  # seconds
 CLIENT_GONE = 499  # never seen by anyone; the word for it in access logs
 
 
@@ -35,6 +37,7 @@ async def connected(receive: Receive) -> AsyncGenerator[None]:
     working = asyncio.current_task()
     assert working is not None
     gone = False
+    listening: asyncio.Task[None] | None = None
 
     async def listen() -> None:
         nonlocal gone
@@ -43,7 +46,11 @@ async def connected(receive: Receive) -> AsyncGenerator[None]:
         gone = True
         working.cancel()
 
-    listening = asyncio.create_task(listen(), name="hang-up")
+    def begin() -> None:
+        nonlocal listening
+        listening = asyncio.create_task(listen(), name="hang-up")
+
+    beginning = asyncio.get_running_loop().call_later(AT_FIRST, begin)
     try:
         yield
     except asyncio.CancelledError:
@@ -53,4 +60,6 @@ async def connected(receive: Receive) -> AsyncGenerator[None]:
         raise
     finally:
         # Nothing is awaited from here on, so a hang-up that comes now finds no victim.
-        listening.cancel()
+        beginning.cancel()
+        if listening is not None:
+            listening.cancel()
