@@ -8,14 +8,13 @@ One house for the whole file. There is one node in either world: what leaves it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from boilerhouse.disruptions.build import HELPER, INSTANCES
 from boilerhouse.disruptions.keep import BUDGETS
-from boilerhouse.kube.client import Client
+from boilerhouse.kube.client import ALL, Client
 from boilerhouse.kube.resources import NODES, PODS
 from boilerhouse.kube.status import NotFound, TooManyRequests
 from tests.e2e.homes import Home, beside_a_node, on_this_machine, soon
@@ -68,10 +67,11 @@ def budget(home: Home, name: str) -> tuple[int, bool]:
     return home.kube(asked)
 
 
-def node_of(home: Home, instance: str) -> str:
-    pod = home.pod(instance)
-    assert pod is not None and pod.spec.node_name
-    return pod.spec.node_name
+def of_others(home: Home) -> list[str]:
+    """Return the namespaces of Pods that would be driven out of the node as well."""
+    found = home.kube(lambda client: client.list(PODS, namespace=ALL)).items
+    stay = [pod.metadata for pod in found if pod.metadata.deletion_timestamp is None]
+    return sorted({meta.namespace for meta in stay} - {home.namespace})
 
 
 def cordon(home: Home, node: str, wanted: bool) -> None:
@@ -79,13 +79,14 @@ def cordon(home: Home, node: str, wanted: bool) -> None:
     home.kube(lambda client: client.merge_patch(NODES, node, spec))
 
 
-@contextmanager
-def cordoned(home: Home, node: str) -> Iterator[None]:
-    cordon(home, node, True)
-    try:
-        yield
-    finally:
-        cordon(home, node, False)
+@pytest.fixture
+def node(home: Home) -> Iterator[str]:
+    """The only node, which may be emptied, and is as before in the end; not one that others use."""
+    if others := of_others(home):
+        pytest.skip(f"the node runs Pods of others, in {', '.join(others)}: it is not emptied")
+    [found] = home.kube(lambda client: client.list(NODES)).items
+    yield found.metadata.name
+    cordon(home, found.metadata.name, False)
 
 
 def test_no_eviction_before_it_is_hibernated(home: Home) -> None:
@@ -118,23 +119,23 @@ def _goes(home: Home, name: str) -> bool:
     return pod is None or pod.metadata.deletion_timestamp is not None
 
 
-def test_a_cordoned_node_is_left(home: Home) -> None:
+def test_a_cordoned_node_is_left(home: Home, node: str) -> None:
     """Everybody is hibernated by itself, with files or without; uncordoned, they come back."""
     home.workload("leaves")
     home.workload("bare", filesystem={}, entrypoint={"cmd": "/bin/sleep", "args": ["1000"]})
     instances = [home.claim(tenant, "leaves", "cold") for tenant in ("lea", "leo")]
     for instance in instances:
         home.sh(instance, f"echo {instance} > /workspace/f")
-    node = node_of(home, instances[0])
     instances.append(home.claim("lou", "bare", "cold"))
-    with cordoned(home, node):
-        for tenant in ("lea", "leo", "lou"):
-            held = home.in_phase(tenant, "Released")
-            assert held["detail"] == f"the node {node} is cordoned"
-        assert [home.pod(instance) for instance in instances] == [None] * 3
-        body = {"workload": "leaves"}
-        answer = home.ask("POST", "/tenants/lea/claim", body, params={"wait": 2})
-        assert (answer.status_code, answer.json()["phase"]) == (202, "Pending"), answer.text
+    cordon(home, node, True)
+    for tenant in ("lea", "leo", "lou"):
+        held = home.in_phase(tenant, "Released")
+        assert held["detail"] == f"the node {node} is cordoned"
+    assert [home.pod(instance) for instance in instances] == [None] * 3
+    body = {"workload": "leaves"}
+    answer = home.ask("POST", "/tenants/lea/claim", body, params={"wait": 2})
+    assert (answer.status_code, answer.json()["phase"]) == (202, "Pending"), answer.text
+    cordon(home, node, False)
     for tenant, instance in zip(("lea", "leo"), instances, strict=False):
         answer = home.ask("POST", f"/tenants/{tenant}/claim", body, params={"wait": 90})
         assert answer.status_code in (200, 201), answer.text
@@ -142,7 +143,7 @@ def test_a_cordoned_node_is_left(home: Home) -> None:
         home.released(tenant, "leaves")
 
 
-def test_kubectl_drain_goes_through(home: Home, tmp_path: Path) -> None:
+def test_kubectl_drain_goes_through(home: Home, node: str, tmp_path: Path) -> None:
     """It cordons, is refused, waits, and finds the instance gone; nothing is lost.
 
     The only node is also the snapshot helper's: it is evicted last, and comes back.
@@ -153,17 +154,14 @@ def test_kubectl_drain_goes_through(home: Home, tmp_path: Path) -> None:
     home.sh(instance, "echo here > /workspace/f")
     soon("the budget covers it", lambda: budget(home, INSTANCES) == (1, True))
     soon("and the helper", lambda: budget(home, HELPER) == (1, True))
-    node = node_of(home, instance)
     how = ("--force", "--delete-emptydir-data", "--ignore-daemonsets", "--timeout", "120s")
-    try:
-        done = kubectl.run("drain", node, *how)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "drained" in done.stdout
-        held = home.in_phase("dina", "Released")
-        assert held["detail"] == f"the node {node} is cordoned"
-        assert home.pod(instance) is None
-    finally:
-        cordon(home, node, False)
+    done = kubectl.run("drain", node, *how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "drained" in done.stdout
+    held = home.in_phase("dina", "Released")
+    assert held["detail"] == f"the node {node} is cordoned"
+    assert home.pod(instance) is None
+    cordon(home, node, False)
     home.until_helped()
     instance = home.claim("dina", "drained", "cold+data")
     assert home.sh(instance, "cat /workspace/f") == "here\n"
