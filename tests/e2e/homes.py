@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import os
 import threading
 import time
@@ -41,6 +42,7 @@ from tests.waiting import until, until_found
 from tests.worlds import absent
 
 T = TypeVar("T")
+_NUMBERS = itertools.count(1)
 
 # Keeps what it knows in memory, and writes it when it is told to end.
 SLEEPS = {
@@ -217,7 +219,8 @@ def on_this_machine(directory: Path) -> Iterator[Home]:
 @contextmanager
 def beside_a_node(kubeconfig: Path, directory: Path) -> Iterator[Home]:
     """Operator and API as processes, and a volume: this node has nobody who would make one."""
-    namespace, volume = f"homes-{os.getpid()}", directory / "volume"
+    # A name of its own for each file of tests: a namespace takes its time to go.
+    namespace, volume = f"homes-{os.getpid()}-{next(_NUMBERS)}", directory / "volume"
 
     async def furnish(client: Client) -> None:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})

@@ -7,6 +7,7 @@ One house for the whole file. There is one node in either world: what leaves it 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,8 @@ def cordon(home: Home, node: str, wanted: bool) -> None:
 @pytest.fixture
 def node(home: Home) -> Iterator[str]:
     """The only node, which may be emptied, and is as before in the end; not one that others use."""
+    with contextlib.suppress(pytest.fail.Exception):
+        soon("what other tests leave behind is gone", lambda: not of_others(home), 30)
     if others := of_others(home):
         pytest.skip(f"the node runs Pods of others, in {', '.join(others)}: it is not emptied")
     [found] = home.kube(lambda client: client.list(NODES)).items
