@@ -35,6 +35,7 @@ SECONDS = Histogram(
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
 RAISED = "boilerhouse.raised"  # in a scope: what a handler raised
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CODED_SLASH = re.compile(rb"%2f|%5c", re.IGNORECASE)
 
 
@@ -80,8 +81,10 @@ class Door:
             else:
                 await self._inner(scope, receive, sending)
         finally:
+            # A caller may make up methods, and each label would be kept for ever.
+            method = scope["method"] if scope["method"] in _METHODS else "other"
             route = scope.get("path_template") or "none"
-            self._timer(scope["method"], route, status).observe(self._clock.monotonic() - began)
+            self._timer(method, route, status).observe(self._clock.monotonic() - began)
 
     def _timer(self, method: str, route: str, status: int) -> Histogram:
         """Return what counts such answers: looking labels up costs more than counting."""

@@ -142,7 +142,9 @@ async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
     assert passes[-1]["seen"]["claim"]["tenant"] == "alice"
     assert (await rest.get("/why/claim/nobody")).status_code == 404
     assert (await rest.get("/why/pod/x")).status_code == 400
+    await rest.http.request("MADEUP", "/api/v1/health")
     metrics = (await rest.http.get("/metrics")).text
+    assert 'method="other"' in metrics and "MADEUP" not in metrics
     assert 'boilerhouse_http_seconds_count{method="POST",route="/api/v1/tenants/{' in metrics
     schema = (await rest.http.get("/schema")).json()
     assert "/api/v1/tenants/{tenant}/claim" in schema["paths"]

@@ -26,6 +26,7 @@ def remove_tree(path: Path) -> None:
         """
         del info
         with contextlib.suppress(FileNotFoundError):
+            # Not by Path: rmtree hands over names, and they go back to it as they are.
             within = () if Path(name) == path else (os.path.dirname(name),)  # noqa: PTH120
             for closed in (*within, name):
                 if not os.path.islink(closed) and os.path.isdir(closed):  # noqa: PTH112, PTH114
