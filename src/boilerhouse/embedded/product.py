@@ -41,7 +41,7 @@ class Product:
     def __init__(self) -> None:
         self._agents: dict[Address, Handler] = {}
         self._helpers: dict[Address, Handler] = {}
-        self._workers = Workers(spare=True)
+        self._workers = Workers(stem=True)
 
     def builtins(self) -> Builtins:
         """Return the containers that the kubelet starts here instead of in a sandbox."""
@@ -149,6 +149,7 @@ class _Tenant:
 
     def __init__(self, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
+        self.prepare_next = neighbours.prepare_next
         self.freeze = neighbours.freeze
         self.thaw = neighbours.thaw
         self.kill = neighbours.kill

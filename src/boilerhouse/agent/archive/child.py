@@ -16,7 +16,7 @@ from typing import Any
 from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Fingerprint, Packed
-from boilerhouse.agent.archive.workers import PIECE, Workers
+from boilerhouse.agent.archive.workers import PIECE, Worker, Workers
 
 _REPORT = 256 << 10  # bytes; longer ones are not ours
 
@@ -24,7 +24,7 @@ _REPORT = 256 << 10  # bytes; longer ones are not ours
 class Child:
     """One running worker."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Worker) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

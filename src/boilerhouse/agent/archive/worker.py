@@ -1,10 +1,10 @@
 """The child process that does one job: fingerprint, pack or unpack.
 
-    child.py ─► python -c … ─► job on stdin ─► privileges ─► Landlock ─► work ─► report on stderr
+    child.py ─► stem.py | python -c … ─► job on stdin ─► privileges ─► Landlock ─► work ─► report
 
 A process of its own, since the work is Python's and would hold up the event loop; it dies with its
 parent. One starts with every save and restore: few imports, and only those that the job needs.
-The report is one Python literal.
+The report is one Python literal, on stderr.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root, fingerprint
 _PIECE = 64 << 10
 _PIPE = 1 << 20
 _FILES = 1 << 16
-_NICE = 5  # saving can wait for claiming
+_NICE = 10  # saving can wait for claiming
 
 Report = dict[str, object]
 Work = Callable[[], Report]
 
 
-def main(parent: str, ready: str) -> None:
-    """Wait for a job of `parent`, do it and report; `ready`: whatever it may be, it is to hurry."""
+def main(parent: str) -> None:
+    """Wait for a job, do it and report. `parent` is the process that started this one."""
     confine.die_with_parent(int(parent))
-    if ready:
-        _import_all()
     try:
-        report = _run(Job.decode(_read(int.from_bytes(_read(LENGTH)))))
+        job = Job.decode(_read(int.from_bytes(_read(LENGTH))))
+        if job.operation != "unpack":
+            _give_way()
+        report = _run(job)
     except BadArchive as error:
         report = {"bad": (error.code, error.message)}
     except Failed as error:
@@ -49,12 +50,20 @@ def main(parent: str, ready: str) -> None:
     os._exit(0)  # nothing is left to be tidied up
 
 
-def _import_all() -> None:
+def import_all() -> None:
+    """Import what any job needs, in the process that workers are forked from."""
     import boilerhouse.agent.archive.pack
     import boilerhouse.agent.archive.reader
     import boilerhouse.agent.archive.source
     import boilerhouse.agent.archive.threads
     import boilerhouse.agent.archive.unpack  # noqa: F401
+
+
+def _give_way() -> None:
+    """Let whoever is waited for have the processor first; on an idle one nothing is lost."""
+    os.nice(_NICE)
+    with contextlib.suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _read(length: int) -> bytes:
@@ -100,8 +109,6 @@ def _privileges(job: Job, roots: list[Root]) -> None:
         for _, root in roots:
             os.fchown(root, *job.outside)
         confine.become(*job.outside)
-    if job.operation != "unpack":
-        os.nice(_NICE)
 
 
 def _prepare(job: Job, roots: list[Root]) -> tuple[Work, int]:
