@@ -13,6 +13,8 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export UV_NO_PROGRESS = 1
+# Tests start hundreds of Pythons: each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up test check decided gen lock bench soak cluster cluster-down image e2e looked-over binaries
 
@@ -56,10 +58,10 @@ decided: setup
 check: looked-over decided
 	@$(BIN)/pytest --quiet -m "not real and not node and not slow and not soak" $(ARGS)
 
-# What fails is tried once more by itself: real processes on a busy machine miss deadlines. Both
-# runs are printed, so a test that needs its second chance is seen.
+# In lanes beside each other. What fails is tried once more by itself: real processes on a busy
+# machine miss deadlines. Both runs are printed, so a test that needs its second chance is seen.
 test: looked-over decided binaries
-	@$(BIN)/pytest -m "not soak" $(ARGS) || $(BIN)/pytest -m "not soak" --last-failed --last-failed-no-failures none $(ARGS)
+	@$(BIN)/python -m tests $(ARGS)
 
 # A real Kubernetes to test against: once, some ten minutes, into the user's cache directory.
 # Without Go it stays away, and the tests that want it say so.

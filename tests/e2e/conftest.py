@@ -38,7 +38,8 @@ async def client(node_kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def product_archive() -> Path:
+def product_archive(node_kubeconfig: Path) -> Path:
+    """Made while the node is ours: another run with other sources would remove it again."""
     return image.make(Places.user(), print)
 
 

@@ -65,8 +65,8 @@ async def test_only_what_is_expected_is_replaced(bench: Bench) -> None:
     [
         (b"", "not gzip"),
         (b"hello", "not gzip"),
-        (gzip.compress(b"hello" * 1000), "header"),
-        (gzip.compress(b""), "in the middle"),
+        (gzip.compress(b"hello" * 1000, mtime=0), "header"),
+        (gzip.compress(b"", mtime=0), "in the middle"),
         (archive({"a": os.urandom(100_000)}, whole=False), "in the middle"),
         (archive({"a": b"x"}) + b"junk", "not gzip"),
         (archive({"../../etc/passwd": b"x"}), ".. in it"),
