@@ -1,6 +1,8 @@
 """One controller: keys in, passes out.
 
 queue ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry | terminal
+  ▲                                          │
+  └── put off: it can wait ◄─────────────────┘
 
 Level-triggered: a pass is told *which* object to look at, never what happened to it. It gathers
 what is there now (`read`), decides without I/O (`decide`) and carries the decision out (`apply`);
@@ -11,6 +13,11 @@ The same pass can be run inline (`run_inline`), by an API handler that has just 
 and does not want to wait for another process. It holds the same lock per key as the workers, so
 within one process two passes of one key never overlap.
 
+A plan that nobody waits for (`can_wait`) is decided at once and carried out later, when no other
+object wants to be decided on: of ten thousand deadlines at one moment all are found then, and what
+they lead to is written one after another, behind everything that somebody waits for. When its turn
+comes an object is read and decided on anew, so that whatever happened meanwhile counts.
+
 Passes that nobody waits for give way (`rightofway.py`) to what somebody does: their keys are held
 back, without a worker, until the way is clear or it has been long enough.
 """
@@ -20,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -42,13 +50,22 @@ log = structlog.get_logger(__name__)
 MOST_PASSES = 32  # in a row, inline: enough for any claim, and no spin if a decision never settles
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of a pass: an error, when the object wants another, whether it was put off."""
+
+    error: Exception | None
+    again_in: timedelta | None
+    put_off: bool
+
+
 class Controller(Generic[K, S, P]):
     """Passes over the keys of one kind, at most one per key and `workers` at a time.
 
     `read` returns None for an object that is gone: there is nothing to decide. `apply` returns the
     delay after which the object wants another pass, or None. `keys` lists everything there is, for
     the resync that catches what no event announced. With a `way`, passes over keys of which
-    `gives_way` says so wait until it is clear.
+    `gives_way` says so wait until it is clear. Plans of which `can_wait` says so are put off once.
     """
 
     def __init__(
@@ -67,6 +84,7 @@ class Controller(Generic[K, S, P]):
         leader_only: bool = False,
         way: RightOfWay | None = None,
         gives_way: Callable[[K], bool] = lambda key: True,
+        can_wait: Callable[[S, P], bool] = lambda seen, plan: False,
     ) -> None:
         self.name = name
         self.leader_only = leader_only
@@ -83,7 +101,8 @@ class Controller(Generic[K, S, P]):
         self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
         self._way = way
         self._gives_way = gives_way
-        self._since: dict[K, float] = {}  # when a key was first held back
+        self._can_wait = can_wait
+        self._since: dict[K, float] = {}  # when a key was first held back, until it is carried out
         self._held: dict[K, asyncio.Task[None]] = {}
         self._active = 0
         self._metrics = metrics.Of(name)
@@ -139,9 +158,10 @@ class Controller(Generic[K, S, P]):
             self.queue.hold(key)
             try:
                 for _ in range(passes):
-                    error, again_in = await self._pass(key)
-                    if error is not None:
-                        raise error
+                    outcome = await self._pass(key)
+                    if outcome.error is not None:
+                        raise outcome.error
+                    again_in = outcome.again_in
                     if done() or again_in is None or again_in > timedelta(0):
                         return
             finally:
@@ -154,7 +174,7 @@ class Controller(Generic[K, S, P]):
     async def _work(self) -> None:
         while True:
             try:
-                key, waited = await self.queue.take()
+                key, waited, was_put_off = await self.queue.take()
             except Closed:
                 return
             if self._hold_back(key):
@@ -163,21 +183,24 @@ class Controller(Generic[K, S, P]):
             self._metrics.wait.observe(waited)
             try:
                 async with self._holding(key):
-                    await self._pass(key)
+                    outcome = await self._pass(key, now=was_put_off)
             finally:
                 self.queue.done(key)
+            if outcome.put_off:
+                self.queue.put_off(key)
+                await asyncio.sleep(0)  # nothing else in such a pass lets others go on
+            else:
+                self._since.pop(key, None)
 
     def _hold_back(self, key: K) -> bool:
         """Tell whether the key has to give way now; if so it comes back by itself."""
         way = self._way
         if way is None or way.is_clear or not self._gives_way(key):
-            self._since.pop(key, None)
             return False
         if key not in self._held:
             now = asyncio.get_running_loop().time()
             waited = now - self._since.setdefault(key, now)
             if waited >= way.longest:
-                del self._since[key]
                 return False
             self._held[key] = asyncio.create_task(self._come_back(key, way, waited))
         return True
@@ -189,20 +212,23 @@ class Controller(Generic[K, S, P]):
             del self._held[key]
         self.queue.add(key)
 
-    async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
-        """Run read → decide → apply once and settle the queue; return the error and when next."""
+    async def _pass(self, key: K, *, now: bool = True) -> _Outcome:
+        """Run read → decide → apply once and settle the queue. Not `now`: what can wait does."""
         seen: S | None = None
         again_in: timedelta | None = None
         plan: P | None = None
         error: Exception | None = None
+        put_off = False
         began = self._clock.monotonic()
         self._active += 1
         try:
             seen = await self._read(key)
             if seen is not None:
                 plan = self._decide(seen)
-                again_in = await self._apply(key, seen, plan)
-            result = self._settle(key, again_in)
+                put_off = not now and self._can_wait(seen, plan)
+                if not put_off:
+                    again_in = await self._apply(key, seen, plan)
+            result = "put off" if put_off else self._settle(key, again_in)
         except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
             error = caught
             result = self._settle_error(key, caught)
@@ -213,7 +239,7 @@ class Controller(Generic[K, S, P]):
         if seen is not None or error is not None:
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
-        return error, again_in
+        return _Outcome(error, again_in, put_off)
 
     def _settle(self, key: K, again_in: timedelta | None) -> str:
         self.queue.forget(key)

@@ -11,7 +11,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 PASSES = Counter(
     "boilerhouse_reconcile_passes_total",
-    "Passes by how they ended: done, again, conflict, retry, terminal, error.",
+    "Passes by how they ended: done, again, put off, conflict, retry, terminal, error.",
     ["controller", "result"],
 )
 SECONDS = Histogram(

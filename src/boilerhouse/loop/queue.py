@@ -1,15 +1,19 @@
 """A queue of keys that merges, delays and backs off.
 
 add ──► ready ──► take ──► (being worked on) ──► done
-          ▲                                        │ added meanwhile? once more
+          ▲        ▲                               │ added meanwhile? once more
+          │        └── put off: behind all others ◄┤
           └── timers: add_after, back_off ◄────────┘
 
 What is queued is the *name* of an object, never an event: ten changes of one object while it waits
 are one pass, and a pass always looks at the newest state. That makes losing or doubling an event
 harmless, which is why everything upstream may be sloppy and this file may not.
 
-A key is in at most one of two places, ready or in hand; `take` never hands out a key that somebody
-holds, so there is one worker per key without a lock.
+A key is in at most one of three places: ready, put off, in hand. `take` never hands out a key that
+somebody holds, so there is one worker per key without a lock.
+
+A key is put off when it was found that its object wants something, and nobody waits for that. It is
+handed out again when nothing else is ready, and news of the object make it as ready as any other.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from boilerhouse.core.clock import Random
 
@@ -25,10 +29,20 @@ K = TypeVar("K", bound=Hashable)
 
 BASE = timedelta(milliseconds=50)
 CAP = timedelta(minutes=5)
+# Seconds after which one key that was put off has its turn, however much is ready.
+AT_LEAST_EVERY = 0.1
 
 
 class Closed(Exception):
     """The queue hands out nothing more."""
+
+
+class Turn(NamedTuple, Generic[K]):
+    """A key that is handed out: how many seconds it waited, and whether it had been put off."""
+
+    key: K
+    waited: float
+    was_put_off: bool
 
 
 class KeyedQueue(Generic[K]):
@@ -39,6 +53,8 @@ class KeyedQueue(Generic[K]):
         self._base = base.total_seconds()
         self._cap = cap.total_seconds()
         self._ready: dict[K, float] = {}  # in order of arrival, with the time of arrival
+        self._put_off: dict[K, float] = {}  # likewise
+        self._last_of_those = 0.0  # when one that was put off had its turn
         self._in_hand: set[K] = set()
         self._again: set[K] = set()  # added while in hand
         # With the time of each: a handle of uvloop's does not tell, if the time is now.
@@ -56,7 +72,7 @@ class KeyedQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Count the keys that wait for a worker; delayed ones do not."""
-        return len(self._ready)
+        return len(self._ready) + len(self._put_off)
 
     @property
     def in_hand(self) -> int:
@@ -71,6 +87,7 @@ class KeyedQueue(Generic[K]):
         if self._closed:
             return
         self._cancel_timer(key)
+        self._put_off.pop(key, None)
         if key in self._in_hand:
             self._again.add(key)
         elif key not in self._ready:
@@ -90,6 +107,13 @@ class KeyedQueue(Generic[K]):
             timer.cancel()
         self._timers[key] = when, loop.call_at(when, self.add, key)
 
+    def put_off(self, key: K) -> None:
+        """Ask for a pass when nothing else is ready; a pass that is to come anyway will do."""
+        if self._closed or key in self._ready or key in self._in_hand:
+            return
+        self._put_off.setdefault(key, asyncio.get_running_loop().time())
+        self._wake_one()
+
     def back_off(self, key: K) -> timedelta:
         """Ask for another try after a failure, each one later than the last; return the delay."""
         failures = self._failures.get(key, 0)
@@ -107,10 +131,10 @@ class KeyedQueue(Generic[K]):
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
-    async def take(self) -> tuple[K, float]:
-        """Wait for a key and hand it out with the seconds it waited; raise `Closed` at the end."""
+    async def take(self) -> Turn[K]:
+        """Wait for a key and hand it out; raise `Closed` at the end."""
         loop = asyncio.get_running_loop()
-        while not self._ready:
+        while not (self._ready or self._put_off):
             if self._closed:
                 raise Closed
             turn = loop.create_future()
@@ -124,14 +148,21 @@ class KeyedQueue(Generic[K]):
             finally:
                 if turn in self._takers:
                     self._takers.remove(turn)
-        key = next(iter(self._ready))
-        since = self._ready.pop(key)
+        now = loop.time()
+        overdue = self._put_off and now - self._last_of_those >= AT_LEAST_EVERY
+        was_put_off = bool(overdue) or not self._ready
+        line = self._put_off if was_put_off else self._ready
+        if was_put_off:
+            self._last_of_those = now
+        key = next(iter(line))
+        since = line.pop(key)
         self._in_hand.add(key)
-        return key, loop.time() - since
+        return Turn(key, now - since, was_put_off)
 
     def hold(self, key: K) -> None:
         """Take a key out of turn, for a pass that does not wait for one; give it back by `done`."""
-        if self._ready.pop(key, None) is not None:
+        waiting = self._ready.pop(key, None), self._put_off.pop(key, None)
+        if waiting != (None, None):
             self._again.add(key)
         self._in_hand.add(key)
 
@@ -146,6 +177,7 @@ class KeyedQueue(Generic[K]):
         """Drop what waits and send every taker home. Keys in hand may still be given back."""
         self._closed = True
         self._ready.clear()
+        self._put_off.clear()
         self._again.clear()
         for _, timer in self._timers.values():
             timer.cancel()

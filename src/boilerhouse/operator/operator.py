@@ -24,6 +24,7 @@ from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
 from boilerhouse.claims.hooks import ExecHooks
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.jobs import Jobs
+from boilerhouse.claims.keeping import can_wait
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -291,6 +292,7 @@ class Operator:
             keys=self._claim_keys,
             way=self.way,
             gives_way=self._is_met,
+            can_wait=can_wait,
             **self._loop(),
         )
 

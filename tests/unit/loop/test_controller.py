@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.kube.status import Conflict, TooManyRequests
 from boilerhouse.loop.controller import Controller
 from boilerhouse.loop.recorder import Recorder
+from boilerhouse.loop.rightofway import RightOfWay
 
 pytestmark = pytest.mark.looptime
 
@@ -296,3 +298,95 @@ async def test_passes_are_counted_by_result() -> None:
     for result in ("done", "terminal"):
         labels = {"controller": "counted", "result": result}
         assert REGISTRY.get_sample_value(metric, labels) == 1
+
+
+@dataclass
+class Lazy:
+    """Objects of which some can wait, and what became of them."""
+
+    wanted: dict[str, str]
+    decided: list[str] = field(default_factory=list)
+    done: list[tuple[str, float]] = field(default_factory=list)
+
+    def controller(self, way: RightOfWay | None = None) -> Controller[str, str, str]:
+        return Controller(
+            "lazy",
+            read=self.read,
+            decide=lambda seen: seen,
+            apply=self.apply,
+            keys=lambda: list(self.wanted),
+            clock=SystemClock(),
+            chance=rng(1),
+            recorder=Recorder(),
+            workers=2,
+            way=way,
+            can_wait=lambda seen, plan: plan == "later",
+        )
+
+    async def read(self, key: str) -> str | None:
+        self.decided.append(key)
+        return self.wanted.get(key)
+
+    async def apply(self, key: str, seen: str, plan: str) -> timedelta | None:
+        await asyncio.sleep(1)
+        self.done.append((f"{key} {plan}", now()))
+        return None
+
+
+async def test_what_can_wait_is_decided_at_once_and_carried_out_behind_the_rest() -> None:
+    """Every object is decided on before the first plan that can wait is carried out."""
+    lazy = Lazy({"a": "later", "b": "later", "c": "later", "d": "soon"})
+    began = now()
+    async with running(lazy.controller()):
+        await asyncio.sleep(0.5)
+        assert lazy.decided[:4] == ["a", "b", "c", "d"]
+        await asyncio.sleep(5)
+    assert sorted(lazy.done) == [
+        ("a later", began + 1),
+        ("b later", began + 2),
+        ("c later", began + 2),
+        ("d soon", began + 1),
+    ]
+
+
+async def test_what_happens_before_a_put_off_plan_is_carried_out_counts() -> None:
+    """At its turn an object is looked at again: the plan of before is not what is carried out."""
+    lazy = Lazy(dict.fromkeys("abcd", "later"))
+    async with running(lazy.controller()):
+        await asyncio.sleep(0.5)
+        lazy.wanted["d"] = "nothing at all"  # and no event tells of it
+        await asyncio.sleep(5)
+    assert [words for words, _ in lazy.done][-1] == "d nothing at all"
+
+
+async def test_an_inline_pass_does_not_wait_for_the_turn_of_what_was_put_off() -> None:
+    """Somebody who comes while an object's plan waits is served now."""
+    lazy = Lazy({f"{number:02}": "later" for number in range(20)})
+    subject = lazy.controller()
+    async with running(subject):
+        await asyncio.sleep(0.5)
+        lazy.wanted["19"] = "soon"
+        began = now()
+        await subject.run_inline("19")
+        assert now() == began + 1
+        await asyncio.sleep(30)
+    assert sum(words.startswith("19") for words, _ in lazy.done) <= 2
+
+
+async def test_what_can_wait_gives_way_and_is_carried_out_all_the_same() -> None:
+    """A foreground that never ends holds a put-off plan up for a bounded time, not for ever."""
+    lazy, way = Lazy({"a": "later"}), RightOfWay()
+
+    async def foreground() -> None:
+        while True:
+            with way.taken():
+                await asyncio.sleep(0.5)
+
+    busy = asyncio.create_task(foreground())
+    await asyncio.sleep(0)
+    began = now()
+    async with running(lazy.controller(way)):
+        await asyncio.sleep(10)
+    busy.cancel()
+    assert [words for words, _ in lazy.done] == ["a later"]
+    assert lazy.done[0][1] <= began + 2 * way.longest + 1.1

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boilerhouse.core.clock import rng
-from boilerhouse.loop.queue import Closed, KeyedQueue
+from boilerhouse.loop.queue import AT_LEAST_EVERY, Closed, KeyedQueue
 
 pytestmark = pytest.mark.looptime
 
@@ -42,6 +42,48 @@ async def test_keys_come_out_in_order_of_arrival() -> None:
     for key in "cab":
         queue.add(key)
     assert [(await queue.take())[0] for _ in range(3)] == ["c", "a", "b"]
+
+
+async def test_what_is_put_off_comes_behind_everything_that_is_ready() -> None:
+    """A key that can wait is handed out when nothing else is ready, and says that it did."""
+    queue = opened()
+    await asyncio.sleep(AT_LEAST_EVERY)
+    queue.put_off("x")
+    queue.add("first")
+    await queue.take()  # the first of those that were put off is overdue: none had a turn yet
+    queue.put_off("y")
+    queue.add("a")
+    queue.add("b")
+    order = [await queue.take() for _ in range(4)]
+    assert [(turn.key, turn.was_put_off) for turn in order] == [
+        ("first", False),
+        ("a", False),
+        ("b", False),
+        ("y", True),
+    ]
+
+
+async def test_news_of_a_key_that_was_put_off_make_it_ready() -> None:
+    """What happens to an object that waits is looked at like any other news, once."""
+    queue = opened()
+    queue.put_off("a")
+    queue.add("a")
+    queue.put_off("a")  # it is ready already
+    assert len(queue) == 1
+    assert not (await queue.take()).was_put_off
+
+
+async def test_what_is_put_off_has_a_turn_now_and_then_whatever_is_ready() -> None:
+    """Under a load that never ends, one key that can wait is handed out every tenth of a second."""
+    queue = opened()
+    for number in range(5):
+        queue.put_off(f"late {number}")
+    taken = []
+    for number in range(100):
+        queue.add(f"busy {number}")
+        taken.append(await queue.take())
+        await asyncio.sleep(0.01)
+    assert [turn.key for turn in taken if turn.was_put_off] == [f"late {n}" for n in range(5)]
 
 
 async def test_a_key_in_hand_is_not_handed_out_again_until_it_is_given_back() -> None:
@@ -156,9 +198,10 @@ async def test_a_cancelled_taker_passes_its_turn_on() -> None:
     assert (await asyncio.wait_for(second, 1))[0] == "a"
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["add", "take", "done", "later"]), st.sampled_from("abc")))
-)
+VERBS = ["add", "take", "done", "later", "put off"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(VERBS), st.sampled_from("abc"))))
 @settings(max_examples=200, deadline=None)
 def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:
     """Whatever the order of calls, a key added after its last pass began gets another pass."""
@@ -175,8 +218,11 @@ def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:
                 case "later":
                     queue.add_after(key, timedelta(0))
                     owed.add(key)
+                case "put off" if key not in held:
+                    queue.put_off(key)
+                    owed.add(key)
                 case "take" if len(queue):
-                    taken, _ = await queue.take()
+                    taken = (await queue.take()).key
                     assert taken not in held
                     held.add(taken)
                     owed.discard(taken)
@@ -186,8 +232,7 @@ def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:
         for key in held:
             queue.done(key)
         while owed:
-            taken, _ = await asyncio.wait_for(queue.take(), 1)
-            owed.discard(taken)
+            owed.discard((await asyncio.wait_for(queue.take(), 1)).key)
 
     asyncio.run(run())
 
@@ -195,14 +240,14 @@ def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:
 def test_two_wishes_for_now_are_one_under_uvloop() -> None:
     """The production loop's handles know no time of their own; the queue does not ask them."""
 
-    async def wish() -> tuple[str, float]:
+    async def wish() -> str:
         queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
         queue.open()
         for delay in (0, 0, 5):
             queue.add_after("a", timedelta(seconds=delay))
-        return await queue.take()
+        return (await queue.take()).key
 
-    assert uvloop.run(wish())[0] == "a"
+    assert uvloop.run(wish()) == "a"
 
 
 async def test_a_held_key_is_handed_out_when_it_is_given_back() -> None:
