@@ -16,6 +16,7 @@ _RELEASING = "tests/unit/claims/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
+_STANDBY = "tests/unit/kubelet/test_standby.py::"
 _RESTORING = "tests/unit/agent/test_restoring.py::"
 _HALTING = "tests/unit/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
@@ -288,6 +289,24 @@ MUTANTS = disruptions.MUTANTS | {
         "        self._off.clear()\n",
         "",
         _STANDSTILL + "test_a_crashed_tenant_stays_down_while_it_is_halted",
+    ),
+    "a tenant that goes on has a second life beside it": Mutant(
+        "boilerhouse.embedded.kubelet.neighbours",
+        "            loop.forget_next()\n",
+        "            continue\n",
+        _STANDBY + "test_a_tenant_that_goes_on_has_no_next_life",
+    ),
+    "let go before it is time": Mutant(
+        "boilerhouse.embedded.kubelet.execing",
+        '"gated": True',
+        '"gated": False',
+        "tests/security/test_sandbox_life.py::test_who_stands_at_the_gate_has_seen_nothing",
+    ),
+    "one that was killed at its gate is let go": Mutant(
+        "boilerhouse.embedded.kubelet.standby",
+        "        return made is not None and made.stands\n",
+        "        return made is not None\n",
+        _STANDBY + "test_without_one_that_stands_it_starts_as_ever[killed]",
     ),
     "half a restore is saved": Mutant(
         "boilerhouse.agent.hold",

@@ -41,6 +41,12 @@ async def until(heard: Heard, text: bytes) -> None:
             await asyncio.sleep(0.005)
 
 
+def children(opened: Bubblewrapped) -> list[int]:
+    """Return whom the fork server has started, oldest first."""
+    pid = opened.nursery.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 async def test_output_and_exit_code_are_kept_apart(pod: PodSandbox) -> None:
     """Both streams arrive whole, with the code the program ended with."""
     ended = await run(pod, shell("echo out; echo err >&2; exit 7"))
@@ -72,6 +78,69 @@ async def test_a_program_that_cannot_be_run_ends_as_in_a_shell(
     assert err.decode() == said + "\n"
     idle = await pod.start(shell("exec sleep 1000"), Heard())
     assert await execute(idle, *argv) == (code, b"", said.encode() + b"\n")
+
+
+async def test_who_stands_at_the_gate_has_seen_nothing(pod: PodSandbox, tmp_path: Path) -> None:
+    """Its program runs only once it is let go, on what is in its volume by then."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    volume.chmod(0o777)
+    (volume / "old").touch()
+    heard = Heard()
+    spec = shell("touch ran; ls; exit 3", workdir="/data", mounts=(Mount(volume, "/data"),))
+    prepared = await pod.prepare(spec)
+    (volume / "old").unlink()
+    (volume / "new").touch()
+    await asyncio.sleep(0.2)  # for what must not happen
+    assert prepared.stands
+    assert os.listdir(volume) == ["new"]  # noqa: PTH208
+    container = await prepared.start(heard)
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(3)
+    assert heard.stdout == b"new\nran\n"
+    with pytest.raises(SandboxError, match="waits no longer"):
+        await prepared.start(heard)
+
+
+async def test_who_is_not_let_go_leaves_nothing(
+    opened: Bubblewrapped, pod: PodSandbox, tmp_path: Path
+) -> None:
+    """Discarded, killed at the gate, or left behind by its Pod: it never ran, and is gone."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    volume.chmod(0o777)
+    spec = shell("touch /data/ran", mounts=(Mount(volume, "/data"),))
+    discarded, killed, left = [await pod.prepare(spec) for _ in range(3)]
+    await discarded.discard()
+    await discarded.discard()
+    os.kill(children(opened)[0], signal.SIGKILL)  # the oldest is one of the two that are left
+    async with asyncio.timeout(20):
+        while killed.stands and left.stands:  # noqa: ASYNC110  told by the fork server
+            await asyncio.sleep(0.005)
+    await pod.close()
+    assert not (discarded.stands or killed.stands or left.stands)
+    async with asyncio.timeout(20):
+        while children(opened):  # noqa: ASYNC110  buried by the fork server
+            await asyncio.sleep(0.005)
+    assert os.listdir(volume) == []  # noqa: PTH208
+    with pytest.raises(SandboxError):
+        await pod.prepare(spec)
+
+
+async def test_what_cannot_be_run_is_told_at_the_gate(pod: PodSandbox) -> None:
+    """As of any other container: by its exit and its log."""
+    heard = Heard()
+    prepared = await pod.prepare(replace(shell(""), argv=("no-such-program",)))
+    exited = await asyncio.wait_for((await prepared.start(heard)).wait(), 20)
+    assert exited == Exit(127, start_error="no-such-program: not found")
+    assert heard.stderr == b"no-such-program: not found\n"
+
+
+async def test_a_terminal_is_there_at_the_gate(pod: PodSandbox) -> None:
+    """It is made before, and the program finds it."""
+    heard = Heard()
+    prepared = await pod.prepare(replace(shell("test -t 1 && echo tty"), tty=True))
+    await asyncio.wait_for((await prepared.start(heard)).wait(), 20)
+    assert heard.stdout == b"tty\r\n"
 
 
 async def test_only_the_given_environment_is_there(pod: PodSandbox) -> None:

@@ -52,6 +52,13 @@ class Processes(Protocol):
         """
         ...
 
+    def prepare_next(self) -> None:
+        """Be told that a kill follows: who starts the tenant again then may make itself ready now.
+
+        Nothing depends on it; a thaw takes it back. May be repeated.
+        """
+        ...
+
     async def thaw(self) -> None:
         """Let them go on. May be repeated, and needs no freeze before it."""
         ...
@@ -94,6 +101,9 @@ class PodProcesses:
         await freezing.freeze(self._numbers, _send)
         self._enough.clear()
         self._watching = asyncio.create_task(self._watch(), name="newcomers")
+
+    def prepare_next(self) -> None:
+        return  # the node's own kubelet starts containers, and cannot be told
 
     async def thaw(self) -> None:
         await self._unwatch()

@@ -106,6 +106,8 @@ class Restores:
         try:
             if mode != COLD:
                 container = await asyncio.to_thread(self._processes.container)
+                if mode == Why.RESTART:
+                    self._processes.prepare_next()
                 starting = asyncio.create_task(unpacker.start())  # beside the halting
                 try:
                     await self._hold.take(Why(mode))

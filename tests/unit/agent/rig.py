@@ -29,6 +29,7 @@ class Tenants:
     found: list[Process] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     restless: bool = False
+    prepared: int = 0
 
     def of_tenant(self) -> list[Process]:
         return self.found
@@ -40,6 +41,9 @@ class Tenants:
         if self.restless:
             raise Restless("the tenant did not come to rest")
         self.story.append("freeze")
+
+    def prepare_next(self) -> None:
+        self.prepared += 1
 
     async def thaw(self) -> None:
         self.story.append("thaw")

@@ -39,6 +39,14 @@ async def test_a_warm_instance_gets_its_data_and_a_new_life(rig: Rig) -> None:
     )
 
 
+@pytest.mark.parametrize(("mode", "times"), [("restart", 1), ("live", 0)])
+async def test_who_starts_the_tenant_again_is_told_in_time(rig: Rig, mode: str, times: int) -> None:
+    """Only if it is to be killed, and not again once it was."""
+    for _ in range(2):
+        assert (await rig.restore(DATA, mode)).status == 200
+    assert rig.tenants.prepared == times
+
+
 async def test_nothing_is_ever_restored_twice(tmp_path: Path) -> None:
     """The same again changes nothing, another snapshot is refused, also by an agent begun anew."""
     async with running(tmp_path) as rig:

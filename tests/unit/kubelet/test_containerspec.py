@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.kubelet.container import ContainerSpec, HostRoot, ImageRoot
-from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted, build
+from boilerhouse.embedded.kubelet.container import ContainerSpec, HostRoot, ImageRoot, Mount
+from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted, build, may_stand_by
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig
 from boilerhouse.embedded.kubelet.images import Image
 from boilerhouse.kube.kinds import ObjectMeta
@@ -79,3 +79,32 @@ def test_what_cannot_be_is_refused() -> None:
     assert root.value.reason == "CreateContainerConfigError"
     with pytest.raises(Refused, match="SYS_ADMIN"):
         built(command=["x"], securityContext={"capabilities": {"add": ["SYS_ADMIN"]}})
+
+
+@pytest.mark.parametrize(
+    ("workdir", "mount", "allowed"),
+    [
+        ("/", {}, True),
+        ("/tmp", {}, True),
+        ("/workspace", {}, True),
+        ("/workspaces/a", {}, True),
+        ("/workspace/a", {}, False),
+        ("/workspace/a/..", {}, False),
+        ("workspace", {}, False),
+        ("/", {"subPath": "part"}, False),
+    ],
+)
+def test_who_may_be_made_ready_before_its_files_are_there(
+    workdir: str, mount: dict[str, str], allowed: bool
+) -> None:
+    """Nothing below a volume is entered or bound before it is certain that it stays."""
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/workspace", **mount}]}
+    mounts = (Mount(Path("/v"), "/workspace"),)
+    spec = ContainerSpec("u", "main", 0, HostRoot(), ("x",), workdir=workdir, mounts=mounts)
+    assert may_stand_by(spec, container) == allowed
+
+
+def test_an_image_is_not_made_ready_ahead() -> None:
+    """Its writable layer is still the one of the life before."""
+    root = ImageRoot((Path("/l"),), Path("/u"), Path("/w"))
+    assert not may_stand_by(ContainerSpec("u", "main", 0, root, ("x",)), {})

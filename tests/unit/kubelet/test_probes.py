@@ -40,6 +40,17 @@ async def test_the_first_success_is_found_within_a_twentieth() -> None:
     assert len(slow.asked) < 250
 
 
+async def test_who_does_not_answer_at_once_is_told_of_once() -> None:
+    """Somebody may have to do something before it can start."""
+    told: list[float] = []
+    quick = Answers(lambda _: True)
+    assert await Probe(Timing(period=10), quick).succeeds(lambda: told.append(now()))
+    assert told == []
+    slow = Answers(lambda time: time >= 3)
+    assert await Probe(Timing(period=10), slow).succeeds(lambda: told.append(now()))
+    assert told == [0]
+
+
 async def test_failures_are_counted_in_periods() -> None:
     """Questions in between do not use up the threshold."""
     never = Answers(lambda _: False)

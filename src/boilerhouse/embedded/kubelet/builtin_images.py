@@ -85,6 +85,10 @@ class Neighbours(Protocol):
         """
         ...
 
+    def prepare_next(self) -> None:
+        """Have the next life of those that run made ready, since a kill follows, or a thaw."""
+        ...
+
     async def thaw(self) -> None: ...
 
     async def kill(self) -> None:

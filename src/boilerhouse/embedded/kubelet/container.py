@@ -1,6 +1,7 @@
 """What the pod layer asks of the sandbox layer, and what it gets back: types only.
 
     Pod ─► Sandboxes.create ─► Sandbox ─► start(ContainerSpec) ─► Running ─► exec ─► ExecProcess
+                                  ├─► prepare(ContainerSpec) ─► Prepared ─► start ─► Running
                                   └─► forward, connect: the way in, through the Pod's own network
 
 A Pod has one `Sandbox` (network namespace, host uid, address); each container in it is a `Running`
@@ -195,6 +196,23 @@ class Running(Protocol):
         ...
 
 
+class Prepared(Protocol):
+    """A container that is all there, but for its own program: that waits at a gate."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it can still be started: it may have been killed meanwhile."""
+        ...
+
+    async def start(self, log: LogSink) -> Running:
+        """Let its program go; once."""
+        ...
+
+    async def discard(self) -> None:
+        """End it, unless it was started. May be repeated."""
+        ...
+
+
 class Sandbox(Protocol):
     """One per Pod."""
 
@@ -217,6 +235,13 @@ class Sandbox(Protocol):
 
     async def start(self, spec: ContainerSpec, log: LogSink) -> Running:
         """Start a container. A program that does not exist is no error here but in `wait`."""
+        ...
+
+    async def prepare(self, spec: ContainerSpec) -> Prepared:
+        """Do all of a start that needs nothing of what the container will find in its volumes.
+
+        Only for what `containerspec.may_stand_by` allows.
+        """
         ...
 
     async def connect(self, port: int) -> socket.socket:

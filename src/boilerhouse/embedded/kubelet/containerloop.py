@@ -2,7 +2,7 @@
 
     Launcher.start ─► probes ─► exit ─► restart policy, back-off ─┐
          ▲                                                        │
-         └────────────────────────────────────────────────────────┘
+         └──────────────────────── or what stands by ◄────────────┘
 
 The loop writes its `ContainerFacts` and says that they changed; it knows nothing of the API.
 """
@@ -23,6 +23,7 @@ from boilerhouse.embedded.kubelet.container import Exit
 from boilerhouse.embedded.kubelet.containerspec import Refused
 from boilerhouse.embedded.kubelet.launch import Launched
 from boilerhouse.embedded.kubelet.probes import Probe, Timing
+from boilerhouse.embedded.kubelet.standby import Prepare, Standby
 from boilerhouse.embedded.kubelet.standstill import Standstill
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Running, Terminated, Waiting
 from boilerhouse.loop.events import Type
@@ -59,6 +60,7 @@ class ContainerLoop:
         said: Said,
         attempt: int = 0,
         standstill: Standstill | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self.container = container
         self.facts = facts
@@ -72,6 +74,7 @@ class ContainerLoop:
         self._said = said
         self._attempt = attempt
         self._standstill = standstill or Standstill()
+        self._standby = Standby(prepare)
         self._backoff = Backoff()
         self._patience = Backoff()
         self._stopping = asyncio.Event()
@@ -95,6 +98,20 @@ class ContainerLoop:
             self.facts.restart_count = self._attempt
         self.facts.finished = True
         self._changed(urgent=True)
+
+    def prepare_next(self) -> None:
+        """Have its next life ready: it begins soon, after the end of the one that may be now."""
+        lives = self.launched is not None
+        if not self._stopping.is_set() and (not lives or self._restart == "Always"):
+            self._standby.begin(self.container, self._attempt + 1 if lives else self._attempt)
+
+    def forget_next(self) -> None:
+        """Give up a life that was made ready: the one that is now goes on."""
+        self._standby.forget()
+
+    async def close(self) -> None:
+        """Leave nothing ready; the loop has ended, or never ran."""
+        await self._standby.close()
 
     def stop(self) -> None:
         """End it in good order, and do not start it again."""
@@ -133,7 +150,7 @@ class ContainerLoop:
             if self._standstill.on:
                 return None
             with self._standstill.start():
-                launched: Launched = await self._start(self.container, self._attempt)
+                launched = await self._started()
                 self.launched = launched
         except Refused as refused:
             await self._refused(refused)
@@ -145,6 +162,14 @@ class ContainerLoop:
         if self._stopping.is_set():  # asked to while it was being started
             self.stop()
         self._changed()
+        return launched
+
+    async def _started(self) -> Launched:
+        """Let go what stands by, or start from the beginning."""
+        ready = await self._standby.take(self.container, self._attempt)
+        launched: Launched = await (
+            self._start(self.container, self._attempt) if ready is None else ready.start()
+        )
         return launched
 
     async def _refused(self, refused: Refused) -> None:
@@ -181,7 +206,7 @@ class ContainerLoop:
 
     async def _probe(self, launched: Launched) -> None:
         startup = self._made("startupProbe", launched)
-        if startup is not None and not await startup.succeeds():
+        if startup is not None and not await startup.succeeds(self._held_up):
             await self._unhealthy("Startup", startup.why, launched)
             return
         self.facts.started = True
@@ -205,6 +230,10 @@ class ContainerLoop:
                 following.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await following
+
+    def _held_up(self) -> None:
+        """Tell of a container that runs and has not started: it may wait for who sees that."""
+        self._changed(urgent=True)
 
     def _made(self, name: str, launched: Launched) -> Probe | None:
         given = self.container.get(name)
@@ -243,7 +272,8 @@ class ContainerLoop:
         )
         if exited.oom_killed:
             self._said("Warning", "OOMKilled", f"Container {facts.name} ran out of memory")
-        self._changed(urgent=True)
+        # If the next life only has to be let go, it is told of with it.
+        self._changed(urgent=not self._standby.stands)
 
     def _again(self, exited: Exit) -> bool:
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from boilerhouse.embedded.kubelet.container import (
@@ -77,6 +77,22 @@ def build(wanted: Wanted) -> ContainerSpec:
         stdin=bool(container.get("stdin")),
         read_only_root=bool(security.get("readOnlyRootFilesystem")),
     )
+
+
+def may_stand_by(spec: ContainerSpec, container: Body) -> bool:
+    """Whether a container may be made before its volumes hold what its program will find in them.
+
+    Not where something below a volume's own directory is bound or entered, since it may be taken
+    away and made again meanwhile; nor on an image, whose writable layer is the life's before it.
+    """
+    if not isinstance(spec.root, HostRoot):
+        return False
+    if any(mount.get("subPath") for mount in container.get("volumeMounts", ())):
+        return False
+    workdir = PurePosixPath(spec.workdir)
+    if not workdir.is_absolute() or ".." in workdir.parts:
+        return False
+    return not any(PurePosixPath(mount.target) in workdir.parents for mount in spec.mounts)
 
 
 def _check_capabilities(security: Body) -> None:

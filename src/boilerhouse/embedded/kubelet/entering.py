@@ -41,27 +41,29 @@ _NAMESPACES = {
 }
 
 
-def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report: int) -> None:
+def enter(request: dict[str, Any], program: bytes, fds: Sequence[int], report: int) -> None:
     """Start a program in the container whose pid 1 is named; report its pid. Returns never.
 
-    `stdio` are its three descriptors or, for a terminal, one socket on which to hand it out.
+    `fds` are its three descriptors or, for a terminal, one socket on which to hand it out; of one
+    that is `gated`, also where it waits for a byte until it may begin.
     `report` gets `p` and the pid in 8 bytes; if the program cannot be run, also `e` and why.
     """
+    stdio, gate = (fds[:-1], fds[-1]) if request.get("gated") else (fds, -1)
     init = request["init"]
     join(request["cgroups"])
-    fds = {
+    spaces = {
         name: os.open(f"/proc/{init}/ns/{name}", os.O_RDONLY)
         for name in ("net", *_NAMESPACES, "user")
     }
-    owner = linux.owner_of(fds["mnt"])
-    linux.setns(fds["net"], linux.CLONE_NEWNET)
+    owner = linux.owner_of(spaces["mnt"])
+    linux.setns(spaces["net"], linux.CLONE_NEWNET)
     become(request["uid"], request["gid"])
     linux.setns(owner, linux.CLONE_NEWUSER)
     for name, kind in _NAMESPACES.items():
-        linux.setns(fds[name], kind)
+        linux.setns(spaces[name], kind)
     # With --disable-userns a container's processes live one level below the owner of its mounts.
-    if os.fstat(owner).st_ino != os.fstat(fds["user"]).st_ino:
-        linux.setns(fds["user"], linux.CLONE_NEWUSER)
+    if os.fstat(owner).st_ino != os.fstat(spaces["user"]).st_ino:
+        linux.setns(spaces["user"], linux.CLONE_NEWUSER)
     # Only now: set where a user namespace is made, it would bound all containers together.
     _limit(resource.RLIMIT_NPROC, _PROCESSES)
     linux.hide_memory()
@@ -80,7 +82,7 @@ def enter(request: dict[str, Any], program: bytes, stdio: Sequence[int], report:
     if child:
         os.write(report, b"p" + child.to_bytes(8, "little"))
         os._exit(0)
-    _run(request, stdio, report)
+    _run(request, stdio, report, gate)
 
 
 def _terminal(channel: int) -> tuple[int, int, int]:
@@ -97,12 +99,15 @@ def _terminal(channel: int) -> tuple[int, int, int]:
     return slave, slave, slave
 
 
-def _run(request: dict[str, Any], stdio: Sequence[int], report: int) -> None:
+def _run(request: dict[str, Any], stdio: Sequence[int], report: int, gate: int) -> None:
     try:
         os.setsid()
         place(stdio)
         if request["tty"]:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # Before anything of the tenant's is looked at: it may be another's, or half there, by now.
+        if gate >= 0 and not os.read(gate, 1):
+            return  # nobody will open it any more
         os.chdir(request["cwd"])
         _execute(request["argv"], request["env"])
     except OSError as error:

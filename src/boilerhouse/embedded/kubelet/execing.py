@@ -1,11 +1,13 @@
 """A program run in a container beside its own process: kubectl exec, hooks, exec probes.
 
 Running.exec ─► Program.start ─► fork server ─► entering.py ─► the program
+Standby      ─► Program.stand ─► at its gate ─► Program.go ─────────┘
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -20,13 +22,18 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 class Program:
     """A process in a container; implements `ExecProcess`."""
 
-    def __init__(self, child: Child, stdio: Stdio, name: str) -> None:
+    def __init__(self, child: Child, stdio: Stdio, name: str, gate: int = -1) -> None:
         self.stdio = stdio
         self._child = child
+        self._name = name
+        self._gate = gate
         self.start_error: str | None = None
         self._said = b""
-        if child.failure:
-            self.start_error = f"{name}: {_words(child.failure)}"
+        self._judge()
+
+    def _judge(self) -> None:
+        if self._child.failure:
+            self.start_error = f"{self._name}: {_words(self._child.failure)}"
             self._said = self.start_error.encode() + b"\n"
 
     @classmethod
@@ -39,6 +46,41 @@ class Program:
             raise
         stdio.started()
         return cls(child, stdio, request["argv"][0])
+
+    @classmethod
+    async def stand(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
+        """Take it into the container, where it waits for `go`; nothing of it has run until then."""
+        theirs, gate = os.pipe()
+        try:
+            asked = {**request, "op": "enter", "gated": True}
+            child = await nursery.start_process(asked, [*stdio.theirs, theirs])
+        except BaseException:
+            stdio.close()
+            os.close(gate)
+            raise
+        finally:
+            os.close(theirs)
+        stdio.started()
+        return cls(child, stdio, request["argv"][0], gate)
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is there and waits for `go`."""
+        return self._gate >= 0 and not self._child.status.done()
+
+    async def go(self) -> None:
+        """Let it run; what cannot be run ends at once, saying why."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended at the gate
+            os.write(self._gate, b"g")
+        self._close_gate()
+        if self._child.passed is not None:
+            self._child.failure = await asyncio.shield(self._child.passed)
+            self._judge()
+
+    def _close_gate(self) -> None:
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
 
     @property
     def pid(self) -> int:
@@ -74,6 +116,7 @@ class Program:
     async def close(self) -> None:
         """Kill it if it runs, with its process group."""
         self._child.signal(signal.SIGKILL, group=True)
+        self._close_gate()
         self.stdio.close()
         try:
             await asyncio.shield(self._child.status)

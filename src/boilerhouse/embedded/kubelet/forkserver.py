@@ -36,6 +36,7 @@ from boilerhouse.embedded.kubelet import entering, linux, pause, seccomp, stagin
 MESSAGE_LIMIT = 64 * 1024
 DESCRIPTOR_LIMIT = 64
 _END_SECONDS = 5
+_RECORD = 9  # bytes of what entering.py reports: a letter and a number
 _SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -175,7 +176,10 @@ class _Server:
         self._started(request["id"], self._fork(start), 0)
 
     def _enter(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Start a program in a sandbox; the reply follows when it runs, or cannot."""
+        """Start a program in a sandbox; the reply follows when it runs, or cannot.
+
+        Of one that is gated it follows when it stands at its gate; that it has passed is told then.
+        """
         if _parent(request["init"]) != request["bwrap"]:
             raise OSError("the container has ended")
         report, write = os.pipe()
@@ -191,33 +195,43 @@ class _Server:
         self._expected += 1
         os.close(write)
         gathered = bytearray()
+        number = request["id"]
+        waiting = 0  # at its gate: the process
 
         def gather() -> None:
-            data = os.read(report, 4096)
-            gathered.extend(data)
-            if not data:
-                self._selector.unregister(report)
-                os.close(report)
-                self._expected -= 1
-                self._entered(request["id"], bytes(gathered))
-                if not self._expected:
-                    self._early.clear()
+            nonlocal waiting
+            if data := os.read(report, 4096):
+                gathered.extend(data)
+                stands = len(gathered) == _RECORD and gathered.startswith(b"p")
+                if stands and request.get("gated"):
+                    waiting, _ = _reported(gathered)
+                    self._started(number, waiting, 0, gated=True)
+                    self._arrived()
+                return
+            self._selector.unregister(report)
+            os.close(report)
+            pid, failure = _reported(gathered)
+            if waiting:
+                send(self._channel, {"passed": waiting, "failure": failure}, [])
+                return
+            if pid:
+                self._started(number, pid, failure)
+            else:
+                text = gathered[1:].decode(errors="replace")
+                error = text or "the container could not be entered"
+                send(self._channel, {"id": number, "error": error, "errno": 0}, [])
+            self._arrived()
 
         self._selector.register(report, selectors.EVENT_READ, gather)
 
-    def _entered(self, number: int, report: bytes) -> None:
-        # In any order: the child may fail before its parent has told its number.
-        told = {report[at : at + 1]: report[at + 1 : at + 9] for at in (0, 9) if report[at:]}
-        pid = int.from_bytes(told.get(b"p", b""), "little")
-        if not pid:
-            text = report[1:].decode(errors="replace") or "the container could not be entered"
-            send(self._channel, {"id": number, "error": text, "errno": 0}, [])
-            return
-        self._started(number, pid, int.from_bytes(told.get(b"e", b""), "little"))
+    def _arrived(self) -> None:
+        self._expected -= 1
+        if not self._expected:
+            self._early.clear()
 
-    def _started(self, number: int, pid: int, failure: int) -> None:
+    def _started(self, number: int, pid: int, failure: int, *, gated: bool = False) -> None:
         """Tell of a process, with a descriptor of it: its number may be another's by tomorrow."""
-        message = {"id": number, "pid": pid, "failure": failure}
+        message = {"id": number, "pid": pid, "failure": failure, "gated": gated}
         self._told.add(pid)
         if pid in self._early:
             send(self._channel, message, [])
@@ -260,6 +274,19 @@ class _Server:
     def _tell(self, pid: int, status: int) -> None:
         self._told.discard(pid)
         send(self._channel, {"exited": pid, "status": status}, [])
+
+
+def _reported(report: bytes | bytearray) -> tuple[int, int]:
+    """Return the pid and the failure of who entered a sandbox; 0 where there is none.
+
+    In any order: the child may fail before its parent has told its number.
+    """
+    told = {
+        bytes(report[at : at + 1]): int.from_bytes(report[at + 1 : at + _RECORD], "little")
+        for at in (0, _RECORD)
+        if report[at:]
+    }
+    return told.get(b"p", 0), told.get(b"e", 0)
 
 
 def _end() -> NoReturn:

@@ -1,6 +1,7 @@
 """Starting one container of a Pod: everything between its description and a running process.
 
     container ─► image ─► variables ─► mounts ─► log ─► sandbox | built in ─► Launched
+                                              └─► prepare: sandbox, and later the log
 
 Whatever is missing is `Refused` with the reason and the words of a waiting container; the loop of
 the container tries again later.
@@ -30,7 +31,14 @@ from boilerhouse.embedded.kubelet.builtin_images import (
     Neighbours,
 )
 from boilerhouse.embedded.kubelet.checks import Subject
-from boilerhouse.embedded.kubelet.container import Exit, Running, Sandbox, SandboxError
+from boilerhouse.embedded.kubelet.container import (
+    ContainerSpec,
+    Exit,
+    Prepared,
+    Running,
+    Sandbox,
+    SandboxError,
+)
 from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted
 from boilerhouse.embedded.kubelet.environment import PodView, environment, expand
 from boilerhouse.embedded.kubelet.imageconfig import resolve_user
@@ -84,6 +92,24 @@ class Machine:
         return words[0] if words else ""
 
 
+class ReadyContainer:
+    """A container that waits to be let go; implements `standby.Ready`."""
+
+    def __init__(self, prepared: Prepared, begin: Callable[[], Awaitable[Launched]]) -> None:
+        self._prepared = prepared
+        self._begin = begin
+
+    @property
+    def stands(self) -> bool:
+        return self._prepared.stands
+
+    async def start(self) -> Launched:
+        return await self._begin()
+
+    async def discard(self) -> None:
+        await self._prepared.discard()
+
+
 class Launcher:
     """Starts the containers of one Pod, whose sandbox and volumes stand."""
 
@@ -113,6 +139,32 @@ class Launcher:
         built_in = self._machine.built_in(container)
         if built_in is not None:
             return await self._start_built_in(container, attempt, built_in)
+        image, spec = await self._described(container, attempt)
+
+        async def run(log: Tapped) -> Running:
+            return await self._sandbox.start(spec, log)
+
+        return await self._begin(container, attempt, image, run)
+
+    async def prepare(self, container: Body, attempt: int) -> ReadyContainer | None:
+        """Do what can be done of a start before it is time; None if that is nothing.
+
+        Raises `Refused`. Until it is started it leaves no trace: a life that never began is none.
+        """
+        if self._machine.built_in(container) is not None:
+            return None
+        image, spec = await self._described(container, attempt)
+        if not containerspec.may_stand_by(spec, container):
+            return None
+        try:
+            prepared = await self._sandbox.prepare(spec)
+        except SandboxError as error:
+            raise Refused("CreateContainerError", str(error)) from error
+        return ReadyContainer(
+            prepared, lambda: self._begin(container, attempt, image, prepared.start)
+        )
+
+    async def _described(self, container: Body, attempt: int) -> tuple[Image | None, ContainerSpec]:
         image = await self._image(container)
         config = {} if image is None else dict(image.config.env)
         variables = await self._variables(container, config)
@@ -132,9 +184,19 @@ class Launcher:
                 self._directory / "roots" / container["name"],
             )
         )
-        log = self._log(container["name"], attempt)
+        return image, spec
+
+    async def _begin(
+        self,
+        container: Body,
+        attempt: int,
+        image: Image | None,
+        run: Callable[[Tapped], Awaitable[Running]],
+    ) -> Launched:
+        """Give a container its log and let it run."""
+        log = await self._log(container["name"], attempt)
         try:
-            running = await self._sandbox.start(spec, log)
+            running = await run(log)
         except BaseException as error:
             log.close()
             if isinstance(error, SandboxError):
@@ -205,7 +267,7 @@ class Launcher:
             )
         variables = await self._variables(container, {})
         words = [*container.get("command", ()), *container.get("args", ())]
-        log = self._log(container["name"], attempt)
+        log = await self._log(container["name"], attempt)
         inside = Inside(
             self._pod.metadata,
             container["name"],
@@ -257,8 +319,11 @@ class Launcher:
         parts = f"{self._pod.metadata.uid}/{container['name']}/{attempt}"
         return "boilerhouse://" + hashlib.sha256(parts.encode()).hexdigest()
 
-    def _log(self, name: str, attempt: int) -> Tapped:
-        return Tapped(LogFile(log_path(self._directory, name, attempt), self._machine.clock))
+    async def _log(self, name: str, attempt: int) -> Tapped:
+        log = Tapped(LogFile(log_path(self._directory, name, attempt), self._machine.clock))
+        if attempt > 1:
+            await asyncio.to_thread(_drop_old_logs, self._directory, name, attempt)
+        return log
 
 
 def log_path(directory: Path, container: str, attempt: int) -> Path:
@@ -276,7 +341,7 @@ def last_attempt(directory: Path, container: str) -> int | None:
     return max(numbers, default=None)
 
 
-def drop_old_logs(directory: Path, container: str, attempt: int) -> None:
+def _drop_old_logs(directory: Path, container: str, attempt: int) -> None:
     """Keep the log of this life and of the one before."""
     for entry in (directory / "logs" / container).iterdir():
         number = entry.name.partition(".")[0]

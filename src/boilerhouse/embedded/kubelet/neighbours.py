@@ -1,6 +1,7 @@
 """The sandboxed containers of a Pod, as a built-in one beside them may treat them.
 
 agent ─► PodNeighbours ─► Running.freeze, thaw, signal        and no container starts meanwhile
+                      └─► ContainerLoop.prepare_next
 """
 
 from __future__ import annotations
@@ -44,7 +45,14 @@ class PodNeighbours:
             await self.thaw()
             raise
 
+    def prepare_next(self) -> None:
+        for loop in self._loops:
+            if loop.launched is not None and loop.launched.running is not None:
+                loop.prepare_next()
+
     async def thaw(self) -> None:
+        for loop in self._loops:
+            loop.forget_next()
         for running in self.running().values():
             await asyncio.to_thread(running.thaw)
         self.standstill.end()

@@ -38,12 +38,16 @@ _Reply = tuple[dict[str, Any], list[int]]
 
 @dataclass(slots=True)
 class Child:
-    """A process that the fork server started. `failure` is set if its program could not be run."""
+    """A process that the fork server started. `failure` is set if its program could not be run.
+
+    `passed`: of one that waits at a gate, its `failure` once it is past it, or has ended there.
+    """
 
     pid: int
     _pidfd: int
     status: asyncio.Future[int]  # as waitpid gives it
     failure: int
+    passed: asyncio.Future[int] | None = None
 
     def signal(self, number: int, *, group: bool = False) -> None:
         """Signal the process if it is still there, or its group (where the kernel knows how to)."""
@@ -69,6 +73,7 @@ class Nursery:
         self._number = 0
         self._replies: dict[int, asyncio.Future[_Reply]] = {}
         self._exits: dict[int, asyncio.Future[int]] = {}
+        self._passing: dict[int, asyncio.Future[int]] = {}
         self._room = asyncio.Semaphore(_IN_FLIGHT)
         # One at a time: the loop knows one waiter per socket, a second would replace it.
         self._sending = asyncio.Lock()
@@ -153,7 +158,9 @@ class Nursery:
     def _child(received: dict[str, Any], given: list[int]) -> Child:
         pid = int(received["pid"])
         pidfd = given[0] if given else -1
-        return Child(pid, pidfd, received["status"], int(received["failure"]))
+        return Child(
+            pid, pidfd, received["status"], int(received["failure"]), received.get("passing")
+        )
 
     def _unwanted(self, asked: asyncio.Future[_Reply]) -> None:
         if not asked.cancelled() and asked.exception() is None:
@@ -186,10 +193,16 @@ class Nursery:
             if "exited" in message:
                 self._exits.pop(message["exited"]).set_result(message["status"])
                 continue
+            if "passed" in message:
+                self._passing.pop(message["passed"]).set_result(message["failure"])
+                continue
             if "pid" in message:
                 # Now, not when the reply is looked at: the exit may be the very next message.
                 status: asyncio.Future[int] = self._loop.create_future()
                 self._exits[message["pid"]] = message["status"] = status
+                if message["gated"]:
+                    passing: asyncio.Future[int] = self._loop.create_future()
+                    self._passing[message["pid"]] = message["passing"] = passing
             reply = self._replies.get(message["id"])
             if reply is None or reply.done():
                 for fd in fds:
@@ -208,6 +221,10 @@ class Nursery:
             if not future.done():
                 future.set_result(9)  # killed, by the death of its ancestor
         self._exits.clear()
+        for passing in self._passing.values():
+            if not passing.done():
+                passing.set_result(0)
+        self._passing.clear()
 
     async def close(self) -> None:
         """End the fork server, and with it whatever it still has; `died` is for other deaths."""

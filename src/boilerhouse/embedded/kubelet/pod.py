@@ -27,12 +27,7 @@ from boilerhouse.embedded.kubelet.containerloop import ContainerLoop
 from boilerhouse.embedded.kubelet.ending import Ending
 from boilerhouse.embedded.kubelet.environment import PodView
 from boilerhouse.embedded.kubelet.firstfacts import first_facts
-from boilerhouse.embedded.kubelet.launch import (
-    Launched,
-    Launcher,
-    Machine,
-    drop_old_logs,
-)
+from boilerhouse.embedded.kubelet.launch import Launched, Launcher, Machine, ReadyContainer
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.ports import Ports
@@ -198,17 +193,24 @@ class PodWorker:
         """Start the containers, in their order; return the main ones once each has started once."""
         self._launcher = await self._prepare()
         self.facts.ip = self._launcher.listeners.address
-        for container, facts in self._containers("initContainers"):
-            loop, task = self._begin(container, facts)
+        initial = list(self._containers("initContainers"))
+        main = [self._loop(*one) for one in self._containers("containers")]
+        if all(facts.role == "sidecar" for _, facts in initial):
+            for loop in main:
+                loop.prepare_next()  # beside the sidecars, which may take long to start
+        for container, facts in initial:
+            loop = self._loop(container, facts)
+            task = self._begin(loop)
             if facts.role == "sidecar":
                 await _either(loop.started.wait(), task)
             else:
                 await asyncio.wait({task})
                 if not facts.done:
                     return []
-        main = [self._begin(*one) for one in self._containers("containers")]
-        await asyncio.gather(*(_either(loop.started.wait(), task) for loop, task in main))
-        return [task for _, task in main]
+        tasks = [self._begin(loop) for loop in main]
+        begun = zip(main, tasks, strict=True)
+        await asyncio.gather(*(_either(loop.started.wait(), task) for loop, task in begun))
+        return tasks
 
     def _containers(self, group: str) -> Iterable[tuple[Body, ContainerFacts]]:
         facts = {one.name: one for one in self.facts.containers}
@@ -221,9 +223,7 @@ class PodWorker:
             if loop.facts is facts and changed and not facts.finished:
                 loop.replace(container)
 
-    def _begin(
-        self, container: Body, facts: ContainerFacts
-    ) -> tuple[ContainerLoop, asyncio.Task[None]]:
+    def _loop(self, container: Body, facts: ContainerFacts) -> ContainerLoop:
         policy = self.facts.restart_policy
         if facts.role == "sidecar":
             policy = "Always"
@@ -241,12 +241,16 @@ class PodWorker:
             said=self._say,
             attempt=facts.restart_count,
             standstill=self._neighbours.standstill if sandboxed else None,
+            prepare=self._prepare_next if sandboxed else None,
         )
         self.loops.append(loop)
-        task = asyncio.create_task(loop.run(), name=f"container {facts.name}")
+        return loop
+
+    def _begin(self, loop: ContainerLoop) -> asyncio.Task[None]:
+        task = asyncio.create_task(loop.run(), name=f"container {loop.facts.name}")
         task.add_done_callback(_tell_failure)
         self._tasks[loop] = task
-        return loop, task
+        return task
 
     @property
     def _grace(self) -> float:
@@ -258,9 +262,11 @@ class PodWorker:
         if launched.running is None:
             self._ports.reached |= self._launcher.listeners.ports
             await self._ports.tell(self.pod.metadata)
-        if attempt > 1:
-            await asyncio.to_thread(drop_old_logs, self.directory, container["name"], attempt)
         return launched
+
+    async def _prepare_next(self, container: Body, attempt: int) -> ReadyContainer | None:
+        assert self._launcher is not None, "containers start after the sandbox"
+        return await self._launcher.prepare(container, attempt)
 
     async def _prepare(self) -> Launcher:
         """Make sandbox and volumes, as often as it takes."""
@@ -320,6 +326,7 @@ class PodWorker:
         self._house.events.tell(PODS, self.pod, reason, message, type=kind)
 
     async def _close(self) -> None:
+        await asyncio.gather(*(loop.close() for loop in self.loops))
         if self.sandbox is not None:
             await self.sandbox.close()
             self.sandbox = None

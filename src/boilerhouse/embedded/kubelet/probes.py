@@ -52,8 +52,11 @@ class Probe:
         self._check = check
         self.why = ""  # of the last failure
 
-    async def succeeds(self) -> bool:
-        """Wait for the first success; False after as many failures as are allowed."""
+    async def succeeds(self, not_yet: Callable[[], None] = lambda: None) -> bool:
+        """Wait for the first success; False after as many failures as are allowed.
+
+        `not_yet` is called if the first answer is a failure.
+        """
         timing = self._timing
         await asyncio.sleep(timing.initial_delay)
         time = asyncio.get_running_loop().time
@@ -63,6 +66,8 @@ class Probe:
             if await self._ask():
                 return True
             now = time()
+            if failures == 0:
+                not_yet()
             if failures == 0 or now - counted >= timing.period:
                 failures += 1
                 counted = now

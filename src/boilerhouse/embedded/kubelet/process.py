@@ -1,6 +1,7 @@
 """A started container: its pid 1, its own process, and everything else in its process namespace.
 
-Sandbox.start ─► Container (Running) ─► wait: own process ends ─► the rest is killed ─► Exit
+Sandbox.start   ─► Container (Running) ─► wait: own process ends ─► the rest is killed ─► Exit
+Sandbox.prepare ─► stand, at the gate ─┘
 """
 
 from __future__ import annotations
@@ -55,17 +56,33 @@ class Container:
         self.frozen = False
         self._started_at: datetime | None = None
 
+    async def stand(self) -> None:
+        """Have the container's own process there, at the gate; `run` lets it go."""
+        self._program = await Program.stand(self._nursery, *self._own())
+
+    @property
+    def stands(self) -> bool:
+        """Whether its own process waits at the gate, in a sandbox that is whole."""
+        program = self._program
+        return program is not None and program.stands and not self._bwrap.status.done()
+
+    def _own(self) -> tuple[dict[str, Any], Stdio]:
+        spec = self.spec
+        request = {**self._enter, "argv": list(spec.argv), "tty": spec.tty}
+        return request, Stdio.open(tty=spec.tty, stdin=spec.stdin)
+
     async def run(
         self,
         output: Callable[[Stdio, Callable[[], None]], Output],
         pump: Pump,
         clock: Clock,
     ) -> None:
-        """Start the container's own process."""
-        spec = self.spec
-        stdio = Stdio.open(tty=spec.tty, stdin=spec.stdin)
-        request = {**self._enter, "argv": list(spec.argv), "tty": spec.tty}
-        self._program = await Program.start(self._nursery, request, stdio)
+        """Start the container's own process, or let it go if it stands already."""
+        if self._program is None:
+            self._program = await Program.start(self._nursery, *self._own())
+        else:
+            await self._program.go()
+        stdio = self._program.stdio
         self._started_at = clock.now()
         loop = asyncio.get_running_loop()
 
@@ -96,8 +113,10 @@ class Container:
         return Exit(code, number, oom_killed)
 
     async def abandon(self) -> None:
-        """End a container whose own process could not be started."""
+        """End a container whose own process could not be started, or never was let go."""
         await self.kill()
+        if self._program is not None:
+            await self._program.close()
         os.close(self._init_fd)
 
     def on_exit(self, call: Callable[[Container], object]) -> None:

@@ -2,6 +2,7 @@
 
 Bubblewrapped.open ─► create ─► PodSandbox ─► start:  cgroup ─► bwrap holds the namespaces open
                                                       ─► the container's process enters them
+                                          └─► prepare: the same, but the process waits at a gate
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ class PodSandbox:
         self._uplink = uplink
         self._forwarder = Forwarder(network)
         self._containers: set[Container] = set()
+        self._prepared: set[PreparedContainer] = set()
         self._numbers = itertools.count()
         self._closed = False
 
@@ -153,6 +155,25 @@ class PodSandbox:
         return {port: self._forwarder.listen(port) for port in ports}
 
     async def start(self, spec: ContainerSpec, log: LogSink) -> Container:
+        container, group = await self._make(spec)
+        await self._run(container, group, log)
+        return container
+
+    async def prepare(self, spec: ContainerSpec) -> PreparedContainer:
+        container, group = await self._make(spec)
+        try:
+            await container.stand()
+            if self._closed:
+                raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
+        except BaseException:
+            await _abandon(container, group)
+            raise
+        prepared = PreparedContainer(container, group, self._run, self._prepared.discard)
+        self._prepared.add(prepared)
+        return prepared
+
+    async def _make(self, spec: ContainerSpec) -> tuple[Container, Group]:
+        """Make a container's group and namespaces, in which nothing runs yet but pid 1."""
         if self._closed:
             raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
         if not spec.argv:
@@ -163,26 +184,28 @@ class PodSandbox:
             spec.memory_bytes,
             spec.cpu,
         )
-        container = None
         try:
             try:
-                container = await self._hold(spec, group)
+                return await self._hold(spec, group), group
             except SandboxError as error:
                 # Where /proc/sys is read-only (inside other containers) bwrap cannot forbid user
                 # namespaces for good. The seccomp filter still refuses to make one.
                 if "max_user_namespaces" not in str(error) or not self._parent.close_userns:
                     raise
                 self._parent.close_userns = False
-                container = await self._hold(spec, group)
+                return await self._hold(spec, group), group
+        except BaseException:
+            await asyncio.to_thread(group.remove)
+            raise
+
+    async def _run(self, container: Container, group: Group, log: LogSink) -> None:
+        try:
             await container.run(_output(log), self._parent.pump, self._parent.clock)
         except BaseException:
-            if container is not None:
-                await container.abandon()
-            await asyncio.to_thread(group.remove)
+            await _abandon(container, group)
             raise
         self._containers.add(container)
         container.on_exit(self._containers.discard)
-        return container
 
     async def _hold(self, spec: ContainerSpec, group: Group) -> Container:
         """Start bwrap with pid 1, and return when the namespaces stand."""
@@ -261,6 +284,7 @@ class PodSandbox:
             return
         self._closed = True
         await self._forwarder.close()
+        await asyncio.gather(*(prepared.discard() for prepared in list(self._prepared)))
         for container in list(self._containers):
             container.signal(signal.SIGKILL)
         await asyncio.gather(*(container.wait() for container in list(self._containers)))
@@ -268,6 +292,49 @@ class PodSandbox:
             await self._uplink.close()
         self._network.close()
         self._parent.closed(self._pod_uid)
+
+
+class PreparedContainer:
+    """Implements `Prepared`."""
+
+    def __init__(
+        self,
+        container: Container,
+        group: Group,
+        run: Callable[[Container, Group, LogSink], Awaitable[None]],
+        used: Callable[[PreparedContainer], None],
+    ) -> None:
+        self._container = container
+        self._group = group
+        self._run = run
+        self._used = used
+        self._over = False  # started or discarded: only one of the two, and once
+
+    @property
+    def stands(self) -> bool:
+        return not self._over and self._container.stands
+
+    async def start(self, log: LogSink) -> Container:
+        if not self.stands:
+            raise SandboxError(f"container {self._container.spec.name} waits no longer")
+        self._take()
+        await self._run(self._container, self._group, log)
+        return self._container
+
+    async def discard(self) -> None:
+        if not self._over:
+            self._take()
+            await _abandon(self._container, self._group)
+
+    def _take(self) -> None:
+        self._over = True
+        self._used(self)
+
+
+async def _abandon(container: Container, group: Group) -> None:
+    """End a container that never ran, or could not."""
+    await container.abandon()
+    await asyncio.to_thread(group.remove)
 
 
 def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
