@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.kube.transport import Http
+from tests.e2e.homes import Home, beside_a_node, on_this_machine
 from tests.e2e.scene import Scene, opened
 from tests.e2e.stage import Stage, embedded, on_node
 from tests.waiting import until_found
@@ -79,3 +80,18 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             stage = await stack.enter_async_context(on_node(kubeconfig, made, tmp_path / "volume"))
         await stack.enter_async_context(stage.keeping())
         yield stage
+
+
+@pytest.fixture(scope="module", params=[EMBEDDED, NODE])
+def home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
+    """A house for a whole file of stories, since a Pod of a real node takes seconds."""
+    directory = tmp_path_factory.mktemp("home")
+    if request.param == "embedded":
+        with on_this_machine(directory) as made:
+            yield made
+        return
+    request.getfixturevalue("product_image")
+    with beside_a_node(request.getfixturevalue("node_kubeconfig"), directory) as made:
+        yield made

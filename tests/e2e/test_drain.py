@@ -18,27 +18,10 @@ from boilerhouse.disruptions.keep import BUDGETS
 from boilerhouse.kube.client import ALL, Client
 from boilerhouse.kube.resources import NODES, PODS
 from boilerhouse.kube.status import NotFound, TooManyRequests
-from tests.e2e.homes import Home, beside_a_node, on_this_machine, soon
+from tests.e2e.homes import Home, soon
 from tests.e2e.kubectl import Kubectl, binary
 
 pytestmark = pytest.mark.timeout(300)
-
-EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
-NODE = pytest.param("node", marks=pytest.mark.node)
-
-
-@pytest.fixture(scope="module", params=[EMBEDDED, NODE])
-def home(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Home]:
-    directory = tmp_path_factory.mktemp("home")
-    if request.param == "embedded":
-        with on_this_machine(directory) as opened:
-            yield opened
-        return
-    request.getfixturevalue("product_image")
-    with beside_a_node(request.getfixturevalue("node_kubeconfig"), directory) as opened:
-        yield opened
 
 
 def evict(home: Home, pod: str) -> None:

@@ -12,33 +12,15 @@ import hashlib
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from boilerhouse.helper import layout
-from tests.e2e.homes import Home, beside_a_node, on_this_machine, soon
+from tests.e2e.homes import Home, soon
 
 pytestmark = pytest.mark.timeout(300)
-
-EMBEDDED = pytest.param("embedded", marks=pytest.mark.slow)
-NODE = pytest.param("node", marks=pytest.mark.node)
-
-
-@pytest.fixture(scope="module", params=[EMBEDDED, NODE])
-def home(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Home]:
-    directory = tmp_path_factory.mktemp("home")
-    if request.param == "embedded":
-        with on_this_machine(directory) as opened:
-            yield opened
-        return
-    request.getfixturevalue("product_image")
-    with beside_a_node(request.getfixturevalue("node_kubeconfig"), directory) as opened:
-        yield opened
 
 
 def members(archive: Path) -> list[str]:
