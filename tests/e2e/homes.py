@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -200,14 +201,14 @@ def soon(what: str, holds: Callable[[], T | None], seconds: float = 60) -> T:
 
 
 @contextmanager
-def on_this_machine(directory: Path) -> Iterator[Home]:
-    """`boilerhouse up`."""
+def on_this_machine(directory: Path, end: signal.Signals = signal.SIGINT) -> Iterator[Home]:
+    """`boilerhouse up`, ended by `end`."""
     problems = asyncio.run(sandbox_unavailable(directory / "check", SystemClock()))
     if problems:
         absent(f"containers cannot run here: {problems[0]}")
     options = ("--data", str(directory / "data"), "--port", "0", "--kube-port", "0")
     with (
-        program("up", *options, said="up.serving", env={}) as serving,
+        program("up", *options, said="up.serving", env={}, end=end) as serving,
         httpx2.Client(base_url=serving["api"], timeout=120) as http,
     ):
         environ = {"BOILERHOUSE_URL": serving["api"]}

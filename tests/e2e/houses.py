@@ -73,8 +73,10 @@ class House:
 
 
 @contextmanager
-def program(*arguments: str, said: str, env: dict[str, str]) -> Iterator[Body]:
-    """Run the program until its log says that it serves; yields that line."""
+def program(
+    *arguments: str, said: str, env: dict[str, str], end: signal.Signals = signal.SIGINT
+) -> Iterator[Body]:
+    """Run the program until its log says that it serves; yields that line, and ends it by `end`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "boilerhouse.main", *arguments],
         stdout=subprocess.DEVNULL,
@@ -94,8 +96,8 @@ def program(*arguments: str, said: str, env: dict[str, str]) -> Iterator[Body]:
         # Its log goes on: nobody reading it would stop it at some point.
         drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
         yield json.loads(line)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        process.send_signal(end)
+        assert process.wait(30) == (0 if end == signal.SIGINT else -end)
         drain.wait(10)
     finally:
         process.kill()

@@ -83,9 +83,9 @@ def misfit(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> bool:
         return bool(pod.awaits)  # it would wait for ever
     if pod.restored is not None:
         return pod.restored.digest != digest
-    # One that has restarted before: the next time its node would let it wait, and nobody could
-    # tell that restart from the one that the restore asks for.
-    return pod.restarts > 0 and mode_for(seen, pod) == "restart"
+    # One that has crashed before: the next time its node would let it wait, and nobody could tell
+    # that restart from the one that the restore asks for.
+    return pod.crashed and mode_for(seen, pod) == "restart"
 
 
 def bring_back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:

@@ -30,6 +30,7 @@ _IMAGE_REASONS = frozenset(
         "ImageInspectError",
     }
 )
+_CUT_OFF = "Unknown"  # how a container ended that ran when its node went down
 _NORMAL_WAITING = frozenset({"ContainerCreating", "PodInitializing", ""})
 
 
@@ -63,6 +64,7 @@ def instance(pod: Pod) -> InstanceSeen:
         image_failure=next(_image_failures(pod), ""),
         trouble=next(_troubles(pod), ""),
         restarts=sum(container.restart_count for container in status.container_statuses),
+        crashed=any(_crashed(container) for container in status.container_statuses),
         agent_restarts=0 if agent is None else agent.restart_count,
         overlays=any(volume.name.startswith(OVERLAY_VOLUMES) for volume in pod.spec.volumes),
         awaits=next(_awaited(pod), ""),
@@ -76,6 +78,16 @@ def instance(pod: Pod) -> InstanceSeen:
 
 def _named(name: str, containers: list[ContainerStatus]) -> ContainerStatus | None:
     return next((container for container in containers if container.name == name), None)
+
+
+def _crashed(container: ContainerStatus) -> bool:
+    """Whether a container ended by itself before it began anew.
+
+    One that was cut off together with its node did not, and the node that comes back counts from
+    the beginning: such a container is as good as a new one.
+    """
+    last = container.last_state.terminated
+    return container.restart_count > 0 and (last is None or last.reason != _CUT_OFF)
 
 
 def _awaited(pod: Pod) -> Iterator[str]:

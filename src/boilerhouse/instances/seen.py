@@ -80,6 +80,7 @@ class InstanceSeen:
     image_failure: str = ""  # why the image does not arrive
     trouble: str = ""  # why else it does not get ready: crash loops, a container that cannot start
     restarts: int = 0
+    crashed: bool = False  # it has ended by itself before: its node may let it wait next time
     agent_restarts: int = 0
     overlays: bool = False  # it has directories that are the tenant's own
     awaits: str = ""  # the version that it was born to wait for, before the tenant's process starts

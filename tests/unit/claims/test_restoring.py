@@ -182,9 +182,9 @@ def test_what_had_no_place_is_told() -> None:
 
 
 def test_live_leaves_the_process_running() -> None:
-    """`filesystem.restore: live`; a Pod that has restarted before will do as well."""
+    """`filesystem.restore: live`; a Pod that has crashed before will do as well."""
     live = keeping(filesystem={"overlayDirs": ["/data"], "restore": "live"})
-    pod = full(restarts=2)
+    pod = full(restarts=2, crashed=True)
     plan = decide(looking(wanting(), workload=live, pod=pod))
     assert plan == Do((Restore(pod, D, "live"),))
 
@@ -195,11 +195,17 @@ def test_a_restore_under_way_is_waited_for() -> None:
     assert written(plan).detail == "the tenant's files are being restored"
 
 
-def test_a_pod_that_restarted_before_its_files_came_is_given_up() -> None:
+def test_a_pod_that_began_anew_with_its_node_takes_files() -> None:
+    """A restart that was not the program's own makes a warm Pod no worse."""
+    pod = full(restarts=1)
+    assert decide(looking(wanting(), pod=pod)) == Do((Restore(pod, D, "restart"),))
+
+
+def test_a_pod_that_crashed_before_its_files_came_is_given_up() -> None:
     """Bound already: the CAS makes it a stray. Not bound yet: it is deleted."""
-    plan = decide(looking(wanting(), pod=full(restarts=1)))
+    plan = decide(looking(wanting(), pod=full(restarts=1, crashed=True)))
     assert plan == WriteIntent(cold("alice", "web", "claim-1", "7"))
-    plan = decide(looking(wanting(), pod=warm(restarts=1)))
+    plan = decide(looking(wanting(), pod=warm(restarts=1, crashed=True)))
     assert isinstance(plan, Do)
     assert [type(step) for step in plan.steps] == [DeletePod]
 

@@ -144,6 +144,21 @@ def test_crash_loops_are_trouble() -> None:
     assert found.restarts == 3
 
 
+@pytest.mark.parametrize(
+    ("restarts", "reason", "crashed"),
+    [(0, None, False), (1, "Error", True), (1, "Completed", True), (2, "Unknown", False)],
+)
+def test_a_program_that_ended_is_told_from_one_that_was_cut_off(
+    restarts: int, reason: str | None, crashed: bool
+) -> None:
+    """What went down with its node has not crashed; what nothing is known of has."""
+    ended = {} if reason is None else {"terminated": {"exitCode": 255, "reason": reason}}
+    state = {"name": "tenant", "restartCount": restarts, "lastState": ended}
+    assert seen(status={"containerStatuses": [state]}).crashed is crashed
+    unknown = {"name": "tenant", "restartCount": 1}
+    assert seen(status={"containerStatuses": [unknown]}).crashed
+
+
 def test_the_lives_of_the_agent_are_told_apart() -> None:
     """Other sidecars and the tenant's own restarts do not count."""
     states = [{"name": "agent", "restartCount": 2}, {"name": "other", "restartCount": 5}]
