@@ -113,8 +113,9 @@ class Applier:
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
         match step:
             case Restore() | RunHook() | Save():
-                name = type(step).__name__
-                await self.jobs.run(key, name, self._tried(key, seen, step))
+                work = self._tried(key, seen, step)
+                awaited = isinstance(step, Restore)
+                await self.jobs.run(key, type(step).__name__, work, awaited=awaited)
             case _:
                 await self._tried(key, seen, step)
 

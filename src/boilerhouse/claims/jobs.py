@@ -33,8 +33,13 @@ class Jobs:
         """Return the names of the claim's jobs that are under way."""
         return frozenset(self._running.get(key, ()))
 
-    async def run(self, key: Key, name: str, work: Coroutine[None, None, None]) -> None:
-        """Do the work, and return when it is done or a moment has passed.
+    async def run(
+        self, key: Key, name: str, work: Coroutine[None, None, None], *, awaited: bool = True
+    ) -> None:
+        """Do the work, and return when it is done or a moment has passed; no moment if not awaited.
+
+        A pass that waits has its place among those that are under way (loop/rightofway.py), so
+        only what somebody waits for is waited for here.
 
         It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by
         the work itself; anything else is a bug, and logged.
@@ -42,7 +47,8 @@ class Jobs:
         task = asyncio.create_task(work, name=f"{name} {key.name}")
         self._running.setdefault(key, {})[name] = task
         task.add_done_callback(lambda done: self._ended(key, name, done))
-        await asyncio.wait({task}, timeout=self.patience)
+        patience = self.patience if awaited or self.patience is None else 0.0
+        await asyncio.wait({task}, timeout=patience)
 
     async def close(self) -> None:
         """Give up what runs; the next process does it again."""

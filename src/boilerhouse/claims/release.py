@@ -5,6 +5,9 @@ release, retry, force ─► annotation on the Claim ─► passes inline ─►
 
 The annotation is the whole of the wish: whoever reconciles the Claim walks it to Released and then
 deletes the object, also if this process dies meanwhile.
+
+A release takes its turn (loop/rightofway.py): of fifty at once a few begin beside each other, and
+none while a claim is being answered.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from boilerhouse.kube.resources import Key
 from boilerhouse.kube.status import Conflict, NotFound
 from boilerhouse.loop.controller import Controller
 from boilerhouse.loop.news import News
+from boilerhouse.loop.rightofway import RightOfWay
 
 ATTEMPTS = 5
 
@@ -67,6 +71,7 @@ class Releaser:
     news: News[Claim]
     clock: Clock
     holdings: Holdings
+    way: RightOfWay
 
     async def release(
         self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
@@ -75,15 +80,20 @@ class Releaser:
 
         One that waits behind it under another name goes too, or it would get the next instance.
         """
-        held = await self.holdings.find(tenant, workload)
-        if not held:
-            raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
-        for waiting in held[1:]:
-            with contextlib.suppress(NotClaimed):  # it went by itself
-                await self._ask(Key(self.client.namespace, waiting.metadata.name), tenant, workload)
-        key = Key(self.client.namespace, held[0].metadata.name)
-        claim = await self._ask(key, tenant, workload)
-        return await self._watch(key, claim, wait)
+        began = asyncio.get_running_loop().time()
+        await self.way.clear()
+        with self.way.working():
+            held = await self.holdings.find(tenant, workload)
+            if not held:
+                raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
+            for waiting in held[1:]:
+                with contextlib.suppress(NotClaimed):  # it went by itself
+                    other = Key(self.client.namespace, waiting.metadata.name)
+                    await self._ask(other, tenant, workload)
+            key = Key(self.client.namespace, held[0].metadata.name)
+            claim = await self._ask(key, tenant, workload)
+        waited = timedelta(seconds=asyncio.get_running_loop().time() - began)
+        return await self._watch(key, claim, wait - waited)
 
     async def retry(
         self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
@@ -130,7 +140,9 @@ class Releaser:
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us
             async with asyncio.timeout(wait.total_seconds()):
                 if not self.controller.busy(key):
-                    await self.controller.run_until(key, is_over)
+                    await self.way.clear()
+                    with self.way.working():
+                        await self.controller.run_until(key, is_over)
                 await self.news.until(key, is_over)
         found = self.claims.cache.get(key)
         gone = found is None or found.metadata.uid != claim.metadata.uid

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -104,6 +104,7 @@ class Controller(Generic[K, S, P]):
         self._can_wait = can_wait
         self._since: dict[K, float] = {}  # when a key was first held back, until it is carried out
         self._held: dict[K, asyncio.Task[None]] = {}
+        self._let_through: set[K] = set()  # held back before, and not any more
         self._active = 0
         self._metrics = metrics.Of(name)
         self._metrics.watch(
@@ -183,7 +184,8 @@ class Controller(Generic[K, S, P]):
             self._metrics.wait.observe(waited)
             try:
                 async with self._holding(key):
-                    outcome = await self._pass(key, now=was_put_off)
+                    with self._working(key):
+                        outcome = await self._pass(key, now=was_put_off)
             finally:
                 self.queue.done(key)
             if outcome.put_off:
@@ -192,10 +194,17 @@ class Controller(Generic[K, S, P]):
             else:
                 self._since.pop(key, None)
 
+    def _working(self, key: K) -> AbstractContextManager[None]:
+        """Count a pass that gives way among those that are under way."""
+        if self._way is None or not self._gives_way(key):
+            return nullcontext()
+        return self._way.working()
+
     def _hold_back(self, key: K) -> bool:
         """Tell whether the key has to give way now; if so it comes back by itself."""
         way = self._way
-        if way is None or way.is_clear or not self._gives_way(key):
+        if way is None or key in self._let_through or way.has_room or not self._gives_way(key):
+            self._let_through.discard(key)
             return False
         if key not in self._held:
             now = asyncio.get_running_loop().time()
@@ -210,6 +219,7 @@ class Controller(Generic[K, S, P]):
             await way.clear(waited)
         finally:
             del self._held[key]
+        self._let_through.add(key)
         self.queue.add(key)
 
     async def _pass(self, key: K, *, now: bool = True) -> _Outcome:

@@ -1,45 +1,75 @@
 """The right of way: what somebody waits for goes before what nobody waits for.
 
-claim ─► with way.taken() ──────────┐
-                                    ├─► one event loop, one disk, one fork server
-refill, Events ─► await way.clear() ┘
+claim ─► with way.taken() ────────────────────────────────────┐
+                                                              ├─► one event loop, disk, fork server
+refill, release, Events ─► await way.clear() ─► way.working() ┘
 
-A claim takes milliseconds, and filling its place in the pool takes ten times as many. Both are done
-by one event loop, so a claim that comes while ten places are being filled would wait for all of
-them. Whoever works in the background asks here before each piece of work, and is let through when
-nobody has been in the foreground for a moment. It is a courtesy and not a lock: nobody in the
-background waits longer than `longest` for one piece, so under a load that never pauses everything
-still happens, only later; and nobody in the foreground ever waits.
+A claim takes milliseconds, and filling its place in the pool takes ten times as many; so does
+saving the files of an instance that hibernates. All is done by one event loop, so a claim that
+comes while fifty of those are under way would wait for a bit of each, again and again. Whoever
+works in the background asks here before each piece of work, and is let through when nobody has been
+in the foreground for a moment. While claims come in, only a few pieces are under way at a time: the
+next claim finds no more than that in its way. When nobody claims, there is no such limit.
+
+It is a courtesy and not a lock. Nobody in the foreground ever waits. Who has waited for `longest`
+in the background is let through whatever goes on: one of them every few milliseconds, or as many as
+it takes for all of those to be through within half a second. So under a load that never pauses
+everything still happens, only later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from bisect import insort
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 PAUSE = 0.005  # seconds without anybody in the foreground: a caller's next claim comes sooner
 LONGEST = 1.0  # seconds that one piece of background work is held back, or one claim holds it back
+RECENT = 1.0  # seconds after a claim in which the next one is expected
+FEW = 2  # pieces of background work at a time, while claims are expected
+STEPS = 100  # in so many steps, a pause apart, all that have waited long enough are let through
+
+_Place = tuple[float, int, "asyncio.Future[None]"]  # overdue when, number, who waits
 
 
 class RightOfWay:
     """Belongs to one event loop. Everything that shares this loop shares one of these."""
 
-    def __init__(self, *, pause: float = PAUSE, longest: float = LONGEST) -> None:
+    def __init__(self, *, pause: float = PAUSE, longest: float = LONGEST, few: int = FEW) -> None:
         self.longest = longest
         self._pause = pause
+        self._few = few
         self._foreground = 0
+        self._wanted: Counter[Hashable] = Counter()
+        self._left = float("-inf")  # when somebody was in the foreground last
         self._opening: asyncio.TimerHandle | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._working = 0
+        self._called = 0  # let through, and not at work yet
+        self._waiting: list[_Place] = []  # the longest first
+        self._numbers = count()
+        self._next: asyncio.TimerHandle | None = None
+        self._next_at = 0.0
 
     @property
     def is_clear(self) -> bool:
-        """Whether background work may go on now."""
+        """Whether nobody is in the foreground, nor was a moment ago."""
         return not self._foreground and self._opening is None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another piece of background work may begin now."""
+        return self.is_clear and not self._waiting and self._room() > 0
+
+    def is_wanted(self, what: Hashable) -> bool:
+        """Whether somebody in the foreground waits for this very thing."""
+        return what in self._wanted
+
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Be in the foreground: somebody waits. After `longest` it does not count any more.
+    def taken(self, what: Hashable = None) -> Iterator[None]:
+        """Be in the foreground: somebody waits for `what`. After `longest` it does not count.
 
         So a claim that waits for a machine with room does not keep pools from being filled.
         """
@@ -47,6 +77,7 @@ class RightOfWay:
             self._opening.cancel()
             self._opening = None
         self._foreground += 1
+        self._wanted[what] += 1
         loop = asyncio.get_running_loop()
         left = False
 
@@ -57,6 +88,7 @@ class RightOfWay:
             left = True
             expiry.cancel()
             self._foreground -= 1
+            self._left = loop.time()
             if not self._foreground:
                 self._opening = loop.call_later(self._pause, self._open)
 
@@ -65,29 +97,73 @@ class RightOfWay:
             yield
         finally:
             leave()
+            self._wanted[what] -= 1
+            if not self._wanted[what]:
+                del self._wanted[what]
 
     async def clear(self, waited: float = 0.0) -> None:
-        """Wait until nobody is in the foreground, `longest` less what was `waited` at most."""
-        if self.is_clear:
+        """Wait for one's turn, `longest` less what was `waited` at most, and a little more."""
+        if self.has_room:
             return
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        overdue = loop.call_later(max(0.0, self.longest - waited), _let_go, turn)
-        self._waiting.append(turn)
+        place = (loop.time() + self.longest - waited, next(self._numbers), turn)
+        insort(self._waiting, place)
+        self._look_again()
         try:
             await turn
         finally:
-            overdue.cancel()
-            if turn in self._waiting:
-                self._waiting.remove(turn)
+            if place in self._waiting:
+                self._waiting.remove(place)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Do a piece of background work. Who waits for its turn comes when this is done."""
+        self._working += 1
+        self._called = max(0, self._called - 1)
+        try:
+            yield
+        finally:
+            self._working -= 1
+            if self._waiting:
+                self._let_through()
+
+    def _room(self) -> int:
+        """Return how many pieces may begin beside those that are under way."""
+        recently = self._foreground or asyncio.get_running_loop().time() - self._left < RECENT
+        return self._few - self._working - self._called if recently else len(self._waiting) + 1
 
     def _open(self) -> None:
         self._opening = None
-        waiting, self._waiting = self._waiting, []
-        for turn in waiting:
-            _let_go(turn)
+        self._let_through()
 
+    def _let_through(self, overdue: int = 0) -> None:
+        """Let through who may go now, and so many whatever goes on."""
+        going = max(self._room() if self.is_clear else 0, overdue)
+        for _, _, turn in self._waiting[: max(0, going)]:
+            if not turn.done():
+                turn.set_result(None)
+                self._called += 1
+        del self._waiting[: max(0, going)]
+        self._look_again()
 
-def _let_go(turn: asyncio.Future[None]) -> None:
-    if not turn.done():
-        turn.set_result(None)
+    def _look_again(self) -> None:
+        """Have somebody let through when it is time, also if nobody says that a piece is done."""
+        if not self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        now, due = loop.time(), self._waiting[0][0]
+        when = due if not self.is_clear and due > now else now + self._pause
+        if self._next is not None:
+            if self._next_at <= when:
+                return
+            self._next.cancel()
+        self._next_at = when
+        self._next = loop.call_at(when, self._time_to_look)
+
+    def _time_to_look(self) -> None:
+        self._next = None
+        self._called = 0  # whoever does not work by now need not be waited for
+        now = asyncio.get_running_loop().time()
+        overdue = sum(due <= now for due, _, _ in self._waiting)
+        self._let_through(-(-overdue // STEPS))

@@ -76,6 +76,15 @@ from boilerhouse.workloads.seen import Seen as WorkloadSeen
 # each claim, what happens to its Pods within this time is looked at together.
 MERGED = timedelta(milliseconds=20)
 
+_GIVES_WAY = frozenset(
+    {
+        ClaimPhase.ACTIVE,
+        ClaimPhase.RELEASING,
+        ClaimPhase.RELEASED,
+        ClaimPhase.RELEASE_FAILED,
+    }
+)
+
 
 class Operator:
     """Everything that makes objects of ours true in one namespace, the client's."""
@@ -168,7 +177,7 @@ class Operator:
             alive=self._lives,
         )
         self.releaser = Releaser(
-            client, self.claim_informer, self.claims, self.news, clock, self.holdings
+            client, self.claim_informer, self.claims, self.news, clock, self.holdings, self.way
         )
         self.informers: tuple[Informer[Any], ...] = (
             self.workload_informer,
@@ -291,21 +300,23 @@ class Operator:
             apply=applier.apply,
             keys=self._claim_keys,
             way=self.way,
-            gives_way=self._is_met,
+            gives_way=self._gives_way,
             can_wait=can_wait,
             **self._loop(),
         )
 
-    def _is_met(self, key: Key) -> bool:
-        """Whether a claim has its instance and keeps it, so that nobody waits for its next pass."""
+    def _gives_way(self, key: Key) -> bool:
+        """Whether a claim's next pass gives way: it has its instance, or is on its way out.
+
+        Not if the tenant claims again and waits for that, nor if the instance was told to stop by
+        somebody else and its files are to be saved in the time that is left.
+        """
         claim = self.claim_informer.cache.get(key)
-        return (
-            claim is not None
-            and claim.status is not None
-            and claim.status.phase == ClaimPhase.ACTIVE
-            and claim.metadata.deletion_timestamp is None
-            and names.RELEASE not in claim.metadata.annotations
-        )
+        if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
+            return False
+        pod = self.pod_informer.get(self.client.namespace, claim.status.instance_id)
+        hurried = pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
+        return not hurried and not self.way.is_wanted(key)
 
     def _pool_keys(self) -> list[Key]:
         """All pools, and those of which only Pods are left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -87,6 +88,121 @@ async def test_giving_up_leaves_nothing_behind() -> None:
         await asyncio.wait({waiting})
     await way.clear()
     assert waiting.cancelled()
+
+
+async def background(way: RightOfWay, seconds: float, ran: list[float]) -> None:
+    await way.clear()
+    with way.working():
+        ran.append(round(now(), 3))
+        await asyncio.sleep(seconds)
+
+
+async def test_while_claims_come_in_few_work_beside_each_other() -> None:
+    """Between two claims at most a few pieces are under way, in the order in which they came."""
+    way = RightOfWay(pause=0.005, few=2)
+    began: list[tuple[int, float]] = []
+    under_way = 0
+    most = 0
+
+    async def piece(number: int) -> None:
+        nonlocal under_way, most
+        await way.clear()
+        with way.working():
+            began.append((number, now()))
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.02)
+            under_way -= 1
+
+    with way.taken():
+        pieces = [asyncio.create_task(piece(number)) for number in range(10)]
+        await asyncio.sleep(0.01)
+    await asyncio.gather(*pieces)
+    assert most == 2
+    assert [number for number, _ in began] == list(range(10))
+
+
+async def test_without_claims_there_is_no_limit() -> None:
+    """A second after the last claim all of them begin at once."""
+    way = RightOfWay(few=2)
+    with way.taken():
+        pass
+    await asyncio.sleep(1.1)
+    ran: list[float] = []
+    began = round(now(), 3)
+    await asyncio.gather(*(background(way, 0.05, ran) for _ in range(10)))
+    assert ran == [began] * 10
+
+
+async def test_claims_find_few_in_their_way() -> None:
+    """A claim every tenth of a second: none of fifty pieces begins while one is answered."""
+    way = RightOfWay(pause=0.005, few=2)
+    ran: list[float] = []
+    claims: list[tuple[float, float]] = []
+    pieces: list[asyncio.Task[None]] = []
+    for _ in range(20):
+        began = now()
+        with way.taken():
+            if not pieces:
+                pieces = [asyncio.create_task(background(way, 0.04, ran)) for _ in range(50)]
+            await asyncio.sleep(0.01)
+        claims.append((began, now()))
+        await asyncio.sleep(0.09)
+    await asyncio.gather(*pieces)
+    assert len(ran) == 50
+    assert not [at for at in ran for began, ended in claims if began < at < ended]
+
+
+async def test_what_has_waited_long_enough_does_not_come_all_at_once() -> None:
+    """Under a load that never pauses fifty pieces are through a moment after their longest wait,
+    and never two of them within a pause."""
+    way = RightOfWay(pause=0.005, longest=1.0)
+    ran: list[float] = []
+    began = now()
+    with way.taken():
+        pieces = [asyncio.create_task(background(way, 0.001, ran)) for _ in range(50)]
+        for _ in range(40):
+            with way.taken():
+                await asyncio.sleep(0.05)
+    await asyncio.gather(*pieces)
+    assert ran[0] - began == pytest.approx(1.0, abs=0.01)
+    assert ran[-1] - began <= 1.0 + 50 * 0.005 + 0.01
+    assert min(later - earlier for earlier, later in itertools.pairwise(ran)) >= 0.004
+
+
+async def test_however_many_wait_they_are_through_in_time() -> None:
+    """Ten thousand pieces under a load that never pauses: half a second after the longest wait."""
+    way = RightOfWay(pause=0.005, longest=1.0)
+    ran: list[float] = []
+    began = now()
+    with way.taken():
+        pieces = [asyncio.create_task(background(way, 0, ran)) for _ in range(10_000)]
+        for _ in range(40):
+            with way.taken():
+                await asyncio.sleep(0.05)
+    await asyncio.gather(*pieces)
+    assert max(ran) - began < 3.5
+
+
+async def test_a_turn_that_nobody_takes_is_not_lost() -> None:
+    """Who is let through and does not say that it works holds up nobody."""
+    way = RightOfWay(pause=0.005, few=1)
+    with way.taken():
+        waiting = [asyncio.create_task(way.clear()) for _ in range(5)]
+        await asyncio.sleep(0.01)
+    began = now()
+    await asyncio.gather(*waiting)
+    assert now() - began == pytest.approx(5 * 0.005, abs=0.001)
+
+
+async def test_what_is_wanted() -> None:
+    """A claim that waits for its tenant's own release is known for as long as it waits."""
+    way = RightOfWay(longest=1.0)
+    with way.taken("a"), way.taken("a"), way.taken():
+        await asyncio.sleep(5)
+        assert way.is_wanted("a")
+        assert not way.is_wanted("b")
+    assert not way.is_wanted("a")
 
 
 class Passes:
@@ -177,3 +293,28 @@ async def test_stopping_with_keys_held_back() -> None:
             began = now()
         assert now() == began
     assert passes.ran == []
+
+
+async def test_keys_that_give_way_take_turns_while_claims_come_in() -> None:
+    """Sixteen workers do not run sixteen passes that nobody waits for, in the way of the next."""
+    way = RightOfWay(few=2)
+    under_way, most = 0, 0
+
+    async def apply(key: str, seen: str, plan: str) -> timedelta | None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        passes.ran.append((key, now()))
+        return None
+
+    passes = Passes(way, workers=16)
+    passes.controller._apply = apply
+    async with passes:
+        with way.taken():
+            for number in range(30):
+                passes.controller.queue.add(f"low-{number}")
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        assert (most, len(passes.ran)) == (2, 30)

@@ -33,6 +33,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core.names import claim_name
+from boilerhouse.kube.resources import Key
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -57,7 +58,8 @@ async def claim(
     workload = one_workload(data.workload, data.workload_ref)
     try:
         async with connected(request.receive):
-            with house.operator.way.taken():
+            wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
+            with house.operator.way.taken(wanted):
                 acquired = await _acquired(
                     house, tenant, workload, data.resume, max(wait, SHORTEST)
                 )
