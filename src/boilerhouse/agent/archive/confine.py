@@ -1,6 +1,6 @@
 """What the worker may do: less than the process that started it.
 
-    become | override ─► die_with_parent ─► landlock
+    become, override ─► die_with_parent ─► landlock
 
 An archive and a tenant's tree are both hostile. What keeps them in is how they are walked and
 written (tree.py, walk.py): that holds on every kernel. Here are the second walls, for the case
@@ -19,6 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWUSER = 0x10000000
 
@@ -45,21 +46,25 @@ def become(uid: int, gid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def override() -> None:
+def override() -> bool:
     """As an ordinary user, be able to read and write all of one's own files, whatever their modes.
 
     In a user namespace of its own a process has that capability over what belongs to its user.
-    Where none can be made, modes count, and what cannot be read is named.
+    False where none can be made: modes count then, and what cannot be read is named.
     """
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(ctypes.c_int(_CLONE_NEWUSER)):
-        return
+        return False
+    # Who has changed its user owns its own /proc only while others may look at it, too.
+    _libc.prctl(ctypes.c_int(_PR_SET_DUMPABLE), ctypes.c_ulong(1), 0, 0, 0)
     for name, text in (
         ("setgroups", "deny"), ("gid_map", f"{gid} {gid} 1"), ("uid_map", f"{uid} {uid} 1"),
     ):  # fmt: skip
         file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         os.write(file, text.encode())
         os.close(file)
+    _libc.prctl(ctypes.c_int(_PR_SET_DUMPABLE), ctypes.c_ulong(0), 0, 0, 0)
+    return True
 
 
 def die_with_parent(parent: int) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from boilerhouse.agent.archive.child import Child, packed, places
+from boilerhouse.agent.archive.failures import Failed
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Limits, Owners, Packed
+from boilerhouse.agent.archive.packer import fingerprint
 from boilerhouse.agent.archive.workers import EACH_BY_ITSELF, Workers
 
 
@@ -26,6 +28,7 @@ class Unpacker:
         owners: Owners,
         workers: Workers = EACH_BY_ITSELF,
     ) -> None:
+        self._overlays = overlays
         self._workers = workers
         self._job = Job(
             "unpack",
@@ -48,16 +51,21 @@ class Unpacker:
         try:
             self._child.stdin.write(piece)
             await self._child.stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            await self._child.report()  # it ended early, and says why
-            raise
+        except (BrokenPipeError, ConnectionResetError, RuntimeError) as error:
+            # It ended early, and says why. (RuntimeError: uvloop, once it has noticed.)
+            await self._child.report()
+            raise Failed("cut-off", "the archive's worker took no more of it") from error
 
     async def finish(self) -> Packed:
         """Say that this was all, and wait until all of it is in place."""
         await self.start()
         assert self._child is not None
         self._child.stdin.close()
-        return packed(await self._child.report())
+        report = await self._child.report()
+        if "fingerprint" not in report:  # the tenant's uid may not look, root may
+            seen = await fingerprint(self._overlays, self._workers)
+            report["fingerprint"] = (seen.digest, seen.entries, seen.bytes)
+        return packed(report)
 
     async def abort(self) -> None:
         """End the worker, if it still runs."""

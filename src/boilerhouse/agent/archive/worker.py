@@ -37,7 +37,7 @@ def main(parent: str) -> None:
         job = Job.decode(_read(int.from_bytes(_read(LENGTH))))
         if job.operation != "unpack":
             _give_way()
-        report = _run(job)
+        report = _run(job, int(parent))
     except BadArchive as error:
         report = {"bad": (error.code, error.message)}
     except Failed as error:
@@ -77,7 +77,7 @@ def _read(length: int) -> bytes:
     return told
 
 
-def _run(job: Job) -> Report:
+def _run(job: Job, parent: int) -> Report:
     gc.disable()  # nothing here makes circles, and looking for them takes time
     os.umask(0)  # modes are meant
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -85,10 +85,12 @@ def _run(job: Job) -> Report:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     roots = _roots(job)
     work, allowed = _prepare(job, roots)
-    _privileges(job, roots)
+    sees_all = _privileges(job, roots)
+    confine.die_with_parent(parent)  # the kernel forgets it with every change of privileges
     confine.landlock([root for _, root in roots], allowed)
     report = work()
-    report["fingerprint"] = fingerprint(roots)
+    if sees_all:
+        report["fingerprint"] = fingerprint(roots)
     return report
 
 
@@ -102,13 +104,20 @@ def _roots(job: Job) -> list[Root]:
     return roots
 
 
-def _privileges(job: Job, roots: list[Root]) -> None:
+def _privileges(job: Job, roots: list[Root]) -> bool:
+    """Give up what the job does not need.
+
+    False if directories that a tenant has closed, and that are closed again once their content is
+    restored, are closed to this process too. Somebody else takes the fingerprint then.
+    """
     if os.geteuid():
         confine.override()
     elif job.operation == "unpack" and job.outside is not None:
         for _, root in roots:
             os.fchown(root, *job.outside)
         confine.become(*job.outside)
+        return confine.override()
+    return True
 
 
 def _prepare(job: Job, roots: list[Root]) -> tuple[Work, int]:

@@ -8,7 +8,9 @@ import random
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -227,6 +229,49 @@ def test_ids_are_those_inside(source: Path, target: Path) -> None:
     for path in (target, *target.iterdir()):
         assert (path.lstat().st_uid, path.lstat().st_gid) == (1_900_000_002, 1_900_000_003)
     assert (target / "file").read_bytes() == b"x"
+
+
+def test_closed_directories_come_back_closed(source: Path, target: Path) -> None:
+    """A tenant that locks itself out of its directories is brought back all the same."""
+    if os.geteuid():
+        pytest.skip("only root restores for others")
+    target.parent.chmod(0o711)
+    owner = (1_900_000_001, 1_900_000_001)
+    (source / "sealed/within").mkdir(parents=True)
+    (source / "listed").mkdir()
+    _put(source / "sealed/within/file", b"x", 0o000)
+    _put(source / "listed/file", b"y")
+    for path in (source, *source.rglob("*")):
+        os.chown(path, *owner)
+    for name, mode in (("sealed/within", 0o000), ("sealed", 0o000), ("listed", 0o400), ("", 0o000)):
+        (source / name).chmod(mode)
+    archive, packed = pack({"/w": source}, Owners(owner, owner))
+    restored = unpack(archive, {"/w": target}, owners=Owners(owner, owner))
+    assert described(target) == described(source)
+    assert restored.entries == packed.entries
+    assert restored.fingerprint == look({"/w": target})
+
+
+def test_closed_directories_need_no_user_namespaces() -> None:
+    """They come back also where nobody but root can make a user namespace."""
+    if os.geteuid():
+        pytest.skip("only root restores for others")
+    test = f"{__file__}::{test_closed_directories_come_back_closed.__name__}"
+    script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"'
+    pytest_again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    holding = ["unshare", "--user", "sh", "-c", "echo there; read end"]
+    with subprocess.Popen(holding, stdin=PIPE, stdout=PIPE, text=True) as namespace:
+        assert namespace.stdout is not None
+        if namespace.stdout.readline() != "there\n":
+            pytest.skip("no user namespace to try it in")
+        for ids in ("uid_map", "gid_map"):
+            Path(f"/proc/{namespace.pid}/{ids}").write_text("0 0 2000000000")
+        within = ["nsenter", "--user", f"--target={namespace.pid}", "sh", "-c", script]
+        ran = subprocess.run(
+            [*within, *pytest_again], capture_output=True, text=True, timeout=60, check=False
+        )
+        namespace.communicate("end\n")
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_sockets_are_named_not_kept(source: Path, target: Path) -> None:
