@@ -17,7 +17,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from boilerhouse.claims.acquire import AnotherTenant
+from boilerhouse.claims.acquire import AnotherTenant, ClaimDeleted
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339, rng
@@ -139,7 +139,7 @@ class Process:
 async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
     try:
         await work
-    except (ApiError, AnotherTenant, Violated):
+    except (ApiError, AnotherTenant, ClaimDeleted, Violated):
         return  # a pass that failed; the next one sees what is there; the witness remembers
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.claims.model import ClaimStatus, Endpoint, Release
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
@@ -208,3 +208,14 @@ def _endpoint(endpoint: Endpoint | None) -> EndpointView | None:
 
 def _time(moment: datetime | None) -> str | None:
     return None if moment is None else rfc3339(moment)
+
+
+def failed_release(phase: ClaimPhase, release: Release | None) -> dict[str, object]:
+    """Return what an error tells of a release that failed: tries, the last error, the next try."""
+    details: dict[str, object] = {"phase": str(phase)}
+    if release is not None:
+        details["attempts"] = release.attempts
+        details["lastError"] = release.last_error
+        if release.next_try_at is not None:
+            details["nextTryAt"] = rfc3339(release.next_try_at)
+    return details

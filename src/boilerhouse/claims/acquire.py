@@ -1,7 +1,8 @@
 """A tenant's wish for an instance, from the call to the answer: what the REST API runs.
 
 acquire ─► Active already? ──────────────────────────────────────────► "existing"
-        ─► on its way out? ─► held until that is over; given back if it could not be saved
+        ─► on its way out? ─► held until that is over; given back if it could not be saved,
+                              refused if its Claim was deleted as well: that cannot be taken back
         ─► create the Claim with a warm Pod chosen ─► passes inline ─► Active | Error
                                                   └─► must wait ─► the informer tells, or time is up
 
@@ -50,6 +51,18 @@ class BadTenant(ValueError):
 
 class AnotherTenant(Exception):
     """The Claim of that name is for somebody else, which only a forged one can be."""
+
+
+class ClaimDeleted(Exception):
+    """The tenant's Claim was deleted and its files could not be saved: see the `claim`.
+
+    Nobody can take back a deletion, and a Claim beside it would not own the instance (intent.py),
+    which would then be deleted as a stray, unsaved. So the release must end first.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(f"claim {claim.metadata.name} is deleted, and its files are not saved")
+        self.claim = claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +133,8 @@ class Acquirer:
     ) -> Acquired:
         """Give the tenant an instance; what is still under way after `wait` is answered as it is.
 
-        The answer may be in Error. It is never an instance that is being taken away.
+        The answer may be in Error. It is never an instance that is being taken away. What would
+        never come by waiting is `ClaimDeleted`.
         """
         if not names.is_tenant_id(tenant):
             raise BadTenant(names.TENANT_RULE)
@@ -154,6 +168,8 @@ class Acquirer:
                         return Acquired(claim, False, Source.EXISTING, stages.seconds)
                     elif first and _status(claim).phase == ClaimPhase.ERROR:
                         self.memory.try_again(key)  # the tenant wants it tried now
+                    elif _is_lost_to_us(claim):
+                        raise ClaimDeleted(claim)
                     elif _is_to_be_had_back(claim):
                         with stages.stage("bind"):
                             claim = await self._have_back(claim)
@@ -258,7 +274,7 @@ class Acquirer:
         if claim is None:
             return True
         phase = _status(claim).phase
-        if _is_to_be_had_back(claim):
+        if _is_to_be_had_back(claim) or _is_lost_to_us(claim):
             return True
         if _is_leaving(claim):
             # Not ours to remove while a finalizer holds it.
@@ -301,6 +317,11 @@ def _is_to_be_had_back(claim: Claim) -> bool:
         return False
     seen = claim_seen(claim)
     return not seen.deleting and (seen.release or seen.again <= release_of(seen.status).round)
+
+
+def _is_lost_to_us(claim: Claim) -> bool:
+    """Whether it was deleted and could not be saved, and no try is about to be made."""
+    return claim.metadata.deletion_timestamp is not None and claim_seen(claim).stuck
 
 
 def _usable(claim: Claim) -> bool:

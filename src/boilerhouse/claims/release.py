@@ -24,7 +24,6 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Release
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.read import claim_seen
-from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.status import SNAPSHOT_CONFLICT
 from boilerhouse.core.clock import Clock, rfc3339
@@ -135,7 +134,7 @@ class Releaser:
             if found is None or found.metadata.uid != claim.metadata.uid:
                 return True
             last = found
-            return _has_failed(found)
+            return claim_seen(found).stuck
 
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us
             async with asyncio.timeout(wait.total_seconds()):
@@ -161,7 +160,7 @@ class Releaser:
                 raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
             seen = claim_seen(claim)
             asked = (seen.release or not release) and (seen.force or not force)
-            if asked and not _has_failed(claim):
+            if asked and not seen.stuck:
                 self.claims.observe(claim)
                 return claim
             patch = build.wish_to_go(seen, self.clock.now(), release=release, force=force)
@@ -188,15 +187,6 @@ def would_lose(claim: Claim) -> str:
     base = refs.base if refs is not None else ""
     kept = f"version {base} is kept" if base else "no version is stored"
     return f"everything that the tenant wrote{when}; {kept}"
-
-
-def _has_failed(claim: Claim) -> bool:
-    """Whether a release can get no further by itself, and nobody asked for another try since."""
-    status = claim.status
-    if status is None or status.phase != ClaimPhase.RELEASE_FAILED:
-        return False
-    seen = claim_seen(claim)
-    return not seen.force and seen.retry != release_of(status).round
 
 
 def _answer(last: ClaimStatus, gone: bool) -> ReleaseAnswer:

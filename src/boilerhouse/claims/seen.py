@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from boilerhouse.claims.intent import Intent
+from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.core.names import FINALIZER, claim_name
 from boilerhouse.core.setback import Setback
 from boilerhouse.idle.verdict import ChangesSeen
@@ -50,6 +52,13 @@ class ClaimSeen:
     @property
     def leaving(self) -> bool:
         return self.deleting or self.release
+
+    @property
+    def stuck(self) -> bool:
+        """Whether its release failed, and nobody has asked for another try since."""
+        if self.status.phase != ClaimPhase.RELEASE_FAILED:
+            return False
+        return not self.force and self.retry != release_of(self.status).round
 
     @property
     def held(self) -> bool:

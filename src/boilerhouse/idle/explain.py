@@ -24,7 +24,8 @@ from boilerhouse.idle.verdict import (
 from boilerhouse.workloads.model import Idle as IdleSpec
 from boilerhouse.workloads.model import IdleAction
 
-_THEN = {
+# What each action does, for people.
+THEN = {
     IdleAction.HIBERNATE: "its files are saved and the instance goes; the next claim restores them",
     IdleAction.DESTROY: "the instance goes without saving; stored snapshots stay",
 }
@@ -93,7 +94,7 @@ def _state(
 def _then(idle: IdleSpec, found: Verdict, deadline: datetime | None) -> str:
     if isinstance(found, Keep) and found.until is None:
         return "nothing: the instance stays until it is released"
-    what = _THEN[idle.action]
+    what = THEN[idle.action]
     if isinstance(found, Idle):
         return f"now {what}"
     if deadline is None or isinstance(found, Ask):

@@ -70,4 +70,5 @@ async def test_a_claim_that_is_not_active(rest: Rest) -> None:
     await rest.claim("alice", params={"wait": 0})
     body = (await rest.get(PATH)).json()
     assert (body["phase"], body["state"]) == ("Pending", "pending")
+    assert "nothing before it is Active" in body["then"]
     assert "deadline" not in body

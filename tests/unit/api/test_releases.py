@@ -9,6 +9,7 @@ import pytest
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import parse_time
+from boilerhouse.embedded.provision import NAMESPACE
 from tests.unit.api.conftest import Rest, opened_rest, soon
 from tests.unit.api.files import Files
 
@@ -70,6 +71,28 @@ async def test_a_release_that_cannot_save_says_when_it_is_tried_again(failed: Re
     assert parse_time(body["details"]["nextTryAt"]) > failed.world.clock.now()
 
 
+async def test_what_becomes_of_a_failed_release_is_explained(failed: Rest) -> None:
+    """`…/idle` says when saving is tried again, what follows, and that a claim prevents it."""
+    told = (await failed.get("/tenants/alice/workloads/web/idle")).json()
+    claim = await failed.world.client.get(CLAIMS, told["claim"])
+    assert claim.status is not None and claim.status.release is not None
+    assert told["state"] == "releasefailed" and "the volume is full" in told["why"]
+    assert parse_time(told["deadline"]) == claim.status.release.next_try_at
+    assert 0 < told["secondsLeft"] <= 60
+    assert told["then"].startswith("saving is tried again at")
+    assert "claimed before, it is the tenant's again" in told["then"]
+    await failed.world.client.delete(CLAIMS, told["claim"])
+    await soon(lambda: _is_deleted(failed, told["claim"]))
+    await failed.world.claimed(told["claim"], "ReleaseFailed")
+    told = (await failed.get("/tenants/alice/workloads/web/idle")).json()
+    assert "tried again at" in told["then"] and "claimed before" not in told["then"]
+
+
+def _is_deleted(rest: Rest, name: str) -> bool:
+    claim = rest.house.informers.claims.get(NAMESPACE, name)
+    return claim is not None and claim.metadata.deletion_timestamp is not None
+
+
 async def test_a_retry_is_made_now(failed: Rest, files: Files) -> None:
     """Once the cause is gone it goes through, a minute before its turn."""
     files.failing = ""
@@ -102,6 +125,38 @@ async def test_claiming_again_gives_the_living_instance_back(failed: Rest, files
     assert (again.status_code, again.json()["source"]) == (200, "existing")
     assert again.json()["instanceId"] == before
     assert files.restored == []
+
+
+async def test_a_deleted_claim_cannot_be_claimed_again(rest: Rest, files: Files) -> None:
+    """Nobody takes back a deletion: 409 at once, with the ways out; after one of them it works."""
+    made = (await rest.claim("alice")).json()
+    files.failing = "the volume is full"
+    await rest.world.client.delete(CLAIMS, made["claim"])
+    held = await rest.claim("alice")  # it waits for the release, and hears that it failed
+    again = await rest.claim("alice", params={"wait": 300})
+    for answer in (held, again):
+        body = answer.json()
+        assert (answer.status_code, body["code"]) == (409, "ClaimDeleted"), answer.text
+        assert "the volume is full" in body["error"] and "release/retry" in body["error"]
+        assert body["details"]["claim"] == made["claim"]
+        assert parse_time(body["details"]["nextTryAt"]) > rest.world.clock.now()
+    instances = [pod.metadata.name for pod in await rest.world.pods(tenant="alice")]
+    assert instances == [made["instanceId"]]
+    files.failing = ""
+    assert (await rest.post(f"{RELEASE}/retry", WEB)).json()["phase"] == "Released"
+    back = await rest.claim("alice")
+    assert (back.status_code, back.json()["source"]) == (201, "cold+data")
+
+
+async def test_a_deleted_claim_that_is_forced_makes_room(rest: Rest, files: Files) -> None:
+    """Whoever gives the files up may claim: a new claim, a new instance."""
+    made = (await rest.claim("alice")).json()
+    files.failing = "the volume is full"
+    await rest.world.client.delete(CLAIMS, made["claim"])
+    await rest.world.claimed(made["claim"], "ReleaseFailed")
+    assert (await rest.post(f"{RELEASE}/force", WEB)).json()["status"] == "released"
+    back = await rest.claim("alice")
+    assert (back.status_code, back.json()["source"]) == (201, "cold")
 
 
 @pytest.mark.parametrize("wish", ["retry", "force"])

@@ -24,15 +24,16 @@ from boilerhouse.api.inputs import own_tenant
 from boilerhouse.api.paths import V1
 from boilerhouse.api.views import View
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus
+from boilerhouse.claims.model import ClaimStatus, Release
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
-from boilerhouse.idle.explain import Explanation, explain
+from boilerhouse.idle.explain import THEN, Explanation, explain
 from boilerhouse.idle.verdict import Ask, ChangesSeen
 from boilerhouse.kube.status import ApiError
 from boilerhouse.workloads.model import Idle as IdleSpec
+from boilerhouse.workloads.model import IdleAction
 
 PATIENCE = 10.0  # seconds for the instance to answer
 
@@ -46,7 +47,10 @@ class SignalView(View, frozen=True):
 
 
 class IdleView(View, frozen=True):
-    """`state`: never, active, due, unknown, idle, or the phase of a claim that is not Active."""
+    """`state`: never, active, due, unknown, idle, or the phase of a claim that is not Active.
+
+    `then` is what happens at the `deadline`, or next if there is none.
+    """
 
     tenant_id: str
     workload_ref: str
@@ -88,7 +92,7 @@ async def explain_idle(
     now = house.clock.now()
     found = explain(now, idle, status.claimed_at, _noted(claim), changes)
     if status.phase != ClaimPhase.ACTIVE:
-        found = _inactive(found, status, idle)
+        found = _inactive(found, claim, idle)
     return IdleView(
         tenant_id=tenant,
         workload_ref=workload,
@@ -139,17 +143,34 @@ async def _changes(house: House, pod: str, idle: IdleSpec) -> ChangesSeen | None
     return ChangesSeen.of(asked_at, told)
 
 
-def _inactive(found: Explanation, status: ClaimStatus, idle: IdleSpec) -> Explanation:
-    """Explain a claim without an instance to be judged."""
+def _inactive(found: Explanation, claim: Claim, idle: IdleSpec) -> Explanation:
+    """Explain a claim without an instance to be judged: what becomes of it, and when."""
+    status = claim.status or ClaimStatus()
     why = status.detail or f"the claim is {status.phase}: only an Active one can be idle"
-    then, deadline = "nothing", None
-    released = status.release.released_at if status.release is not None else None
-    if status.phase == ClaimPhase.RELEASED:
-        then = "the next claim brings the instance back"
-        if idle.released_ttl_seconds is not None and released is not None:
-            deadline = released + timedelta(seconds=idle.released_ttl_seconds)
-            then = f"the claim is removed at {rfc3339(deadline)}; {then}, before or after"
+    then, deadline = _next(claim, status, idle)
     return Explanation(status.phase.lower(), why, then, found.signals, deadline)
+
+
+def _next(claim: Claim, status: ClaimStatus, idle: IdleSpec) -> tuple[str, datetime | None]:
+    """Say what happens to a claim that is not Active, and until when that can wait."""
+    release = status.release or Release()
+    match status.phase:
+        case ClaimPhase.RELEASING:
+            return THEN[IdleAction.DESTROY if release.drop else IdleAction.HIBERNATE], None
+        case ClaimPhase.RELEASE_FAILED:
+            at = release.next_try_at
+            when = "now" if at is None else f"at {rfc3339(at)}"
+            then = f"saving is tried again {when}, and the instance goes if that works"
+            if claim.metadata.deletion_timestamp is None:
+                then += "; claimed before, it is the tenant's again and stays"
+            return then, at
+        case ClaimPhase.RELEASED:
+            then, at = "the next claim brings the instance back", release.released_at
+            if idle.released_ttl_seconds is None or at is None:
+                return then, None
+            at += timedelta(seconds=idle.released_ttl_seconds)
+            return f"the claim is removed at {rfc3339(at)}; {then}, before or after", at
+    return "nothing before it is Active: it is tried until it is, or until it is released", None
 
 
 def _noted(claim: Claim) -> datetime | None:

@@ -26,11 +26,10 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
 from boilerhouse.api.paths import V1
 from boilerhouse.api.stored import Snapshot, shown
-from boilerhouse.api.views import View
+from boilerhouse.api.views import View, failed_release
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, ReleaseAnswer, would_lose
-from boilerhouse.core.clock import rfc3339
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.wire import Version
 from boilerhouse.kube.status import ApiError
@@ -199,12 +198,7 @@ async def _told(going: Awaitable[T], tenant: str, workload: str) -> T:
 def _failed(answer: ReleaseAnswer) -> Problem:
     """Say that the files could not be saved, how often it was tried, and when it will be again."""
     detail = answer.detail or "the files could not be saved"
-    details: dict[str, object] = {"phase": answer.phase}
-    if answer.release is not None:
-        details["attempts"] = answer.release.attempts
-        details["lastError"] = answer.release.last_error
-        if answer.release.next_try_at is not None:
-            details["nextTryAt"] = rfc3339(answer.release.next_try_at)
+    details = failed_release(answer.phase, answer.release)
     return conflict("ReleaseFailed", f"the release failed: {detail}", details)
 
 

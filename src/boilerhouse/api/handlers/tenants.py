@@ -27,10 +27,10 @@ from boilerhouse.api.inputs import (
     tenant_id,
 )
 from boilerhouse.api.paths import V1
-from boilerhouse.claims.acquire import Acquired, AnotherTenant, UnknownWorkload
+from boilerhouse.claims.acquire import Acquired, AnotherTenant, ClaimDeleted, UnknownWorkload
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import Source
+from boilerhouse.claims.model import ClaimStatus, Source
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core.names import claim_name
 from boilerhouse.kube.resources import Key
@@ -67,6 +67,8 @@ async def claim(
         raise not_found("Workload", workload) from None
     except AnotherTenant as error:
         raise conflict("ClaimTaken", str(error)) from None
+    except ClaimDeleted as error:
+        raise _deleted(error.claim) from None
     found = acquired.claim
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
@@ -160,6 +162,18 @@ def _pending(tenant: str, workload: str, phase: ClaimPhase) -> Response[views.Cl
 
 def _location(tenant: str) -> dict[str, str]:
     return {"location": f"/api/v1/tenants/{quote(tenant, safe='')}"}
+
+
+def _deleted(claim: Claim) -> Problem:
+    """Say why a claim that was deleted and could not be saved is in the way, and the ways out."""
+    status = claim.status or ClaimStatus()
+    details = views.failed_release(status.phase, status.release)
+    message = (
+        f"{claim.metadata.name} was deleted, and what is deleted cannot be claimed again. Its"
+        f" instance is kept, because {status.detail}. Try again to save it (release/retry), or give"
+        " its files up (release/force); then claim"
+    )
+    return conflict("ClaimDeleted", message, details | {"claim": claim.metadata.name})
 
 
 def _failed(claim: Claim) -> Problem:
