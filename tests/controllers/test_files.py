@@ -15,7 +15,7 @@ from boilerhouse.claims.model import ClaimStatus, Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, would_lose
 from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
+from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion, TooLarge
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339
 from boilerhouse.instances.build import RESTORE_VARIABLE
@@ -38,6 +38,7 @@ class Shelf(Files):
     story: list[str] = field(default_factory=list)
     bad: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    large: set[str] = field(default_factory=set)
     older: str = ""
 
     async def previous(self, tenant: str, workload: str, digest: str) -> str:
@@ -48,6 +49,8 @@ class Shelf(Files):
     ) -> tuple[str, ...]:
         if digest in self.bad:
             raise CorruptVersion("its hash is another")
+        if digest in self.large:
+            raise TooLarge("it has over 2 GiB")
         if digest in self.gone:
             raise NoSuchVersion("not there")
         self.story.append(f"restore {mode}")
@@ -105,7 +108,7 @@ async def test_a_release_saves_and_the_next_claim_restores(kept: World, shelf: S
     pod = await kept.client.get(PODS, again.claim.status.instance_id)
     assert pod.metadata.annotations[names.RESTORED] == f"{gone.saved}/"
     [agent] = pod.spec.init_containers
-    assert [(v.name, v.value) for v in agent.env] == [(RESTORE_VARIABLE, gone.saved)]
+    assert {v.name: v.value for v in agent.env}[RESTORE_VARIABLE] == gone.saved
     assert shelf.story == ["/bin/flush", "save 1", "restore cold", "/bin/warm-up"]
     told = {c.type: c.message for c in again.claim.status.conditions}
     assert "old/place" in told["DataRestored"]
@@ -158,6 +161,17 @@ async def test_without_an_older_version_it_stays_an_error(kept: World, shelf: Sh
     shelf.gone.add("c" * 64)
     got = await kept.operator.acquirer.acquire("bob", "web", wait=timedelta(seconds=10))
     assert got.phase == "Error"
+
+
+async def test_a_version_that_has_no_room_is_an_error_at_once(kept: World, shelf: Shelf) -> None:
+    """It names the limit and what to do, and is not taken for a damaged one."""
+    shelf.stored["alice", "web"] = "d" * 64
+    shelf.large.add("d" * 64)
+    got = await kept.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=10))
+    assert got.phase == "Error"
+    status = await status_of(kept)
+    assert "over 2 GiB" in status.detail and "give the workload more disk" in status.detail
+    assert "damaged" not in status.detail
 
 
 async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: Shelf) -> None:

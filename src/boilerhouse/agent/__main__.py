@@ -11,6 +11,7 @@ from pathlib import Path
 
 from boilerhouse.agent import layout, running
 from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.processes import PodProcesses
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import AGENT_PORT
@@ -25,6 +26,7 @@ def main() -> None:
         state=Path(layout.STATE_DIR),
         token=running.read_token(Path(layout.TOKEN_FILE)),
         restore=os.environ.get(layout.RESTORE_VARIABLE, ""),
+        limits=Limits.of_disk(int(os.environ.get(layout.DISK_VARIABLE, "0"))),
     )
     agent = Agent(config, PodProcesses(), SystemClock())
     asyncio.run(running.serve(agent, AGENT_PORT, agent.dispensable))

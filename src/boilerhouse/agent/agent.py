@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.archive.model import Owners
+from boilerhouse.agent.archive.model import Limits, Owners
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.files import Files
 from boilerhouse.agent.guard import TokenGuard
@@ -39,6 +39,7 @@ class Config:
 
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
     the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
+    `limits`: of what is saved and restored.
     """
 
     identity: Path
@@ -48,6 +49,7 @@ class Config:
     restore: str = ""
     owners: Owners = field(default_factory=Owners)
     workers: Workers = field(default_factory=Workers)
+    limits: Limits = field(default_factory=Limits)
 
 
 class Agent:
@@ -66,6 +68,7 @@ class Agent:
             self._record,
             self._settling,
             config.workers,
+            config.limits,
         )
         self._restores = Restores(
             config.overlays,
@@ -75,6 +78,7 @@ class Agent:
             processes,
             self._settling,
             config.workers,
+            config.limits,
         )
         self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)

@@ -33,6 +33,7 @@ STATE = "/state"
 JSON = "application/json"
 BYTES = "application/octet-stream"
 GZIP = "application/gzip"
+SAVE_FAILED = "save-failed"  # code of the answer that says why a stream broke off
 
 FILE_LIMIT = 256 << 20  # of one file written through the agent
 LISTING_LIMIT = 10_000  # entries of one directory

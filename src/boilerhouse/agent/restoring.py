@@ -51,6 +51,7 @@ class Restores:
         processes: Processes,
         settling: Settling,
         workers: Workers,
+        limits: Limits,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
@@ -59,6 +60,7 @@ class Restores:
         self._processes = processes
         self._settling = settling
         self._workers = workers
+        self._limits = limits
 
     async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
         """Put a snapshot in place and have the tenant run on it.
@@ -100,7 +102,7 @@ class Restores:
 
     async def _restore(self, digest: str, mode: str, body: Body) -> Restored:
         unpacker = Unpacker(
-            self._overlays, limits=Limits(), owners=self._owners, workers=self._workers
+            self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
         )
         container = ""
         try:
@@ -116,6 +118,8 @@ class Restores:
             packed = await self._unpack(unpacker, digest, body)
         except BadArchive as bad:
             await empty(self._overlays)
+            if bad.code == "too-large":
+                raise Refused(413, bad.code, self._limits.told(bad.message)) from bad
             raise Refused(422, "bad-archive", f"this is no snapshot: {bad.message}") from bad
         except Failed as failed:
             status = 507 if failed.code == "disk-full" else 500

@@ -22,13 +22,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from boilerhouse.agent.archive.failures import Failed
-from boilerhouse.agent.archive.model import Fingerprint, Owners
+from boilerhouse.agent.archive.model import Fingerprint, Limits, Owners
 from boilerhouse.agent.archive.packer import Packer, fingerprint
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.message import Answer, Body, json_answer
 from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import GZIP, Refused, SaveReport, Unchanged
+from boilerhouse.agent.protocol import GZIP, SAVE_FAILED, Refused, SaveReport, Unchanged
 from boilerhouse.agent.record import Baseline, Record
 from boilerhouse.agent.settling import Settling
 
@@ -50,6 +50,7 @@ class Saves:
         record: Record,
         settling: Settling,
         workers: Workers,
+        limits: Limits,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
@@ -57,6 +58,7 @@ class Saves:
         self._record = record
         self._settling = settling
         self._workers = workers
+        self._limits = limits
         self._save: _Save | None = None
         self._safe = False  # what is being saved once more is committed already
 
@@ -109,10 +111,12 @@ class Saves:
             )
             save.expect(WORD, "nobody said that the snapshot is known")
             return json_answer(Unchanged(known).encode())
-        packer = Packer(self._overlays, owners=self._owners, workers=self._workers)
+        packer = Packer(
+            self._overlays, owners=self._owners, limits=self._limits, workers=self._workers
+        )
         save = self._save = _Save(identifier, found, packer, torn, self._given_up)
         save.expect(SILENCE, "nobody reads the stream")
-        return Answer(200, _Stream(save, packer), {"content-type": GZIP})
+        return Answer(200, _Stream(save, packer, self._limits), {"content-type": GZIP})
 
     def report(self, identifier: str) -> SaveReport:
         """Tell what a save has sent."""
@@ -120,7 +124,7 @@ class Saves:
         if save is None or save.identifier != identifier:
             raise Refused(404, "no-such-save", f"there is no save {identifier} here (any more)")
         if save.failure:
-            raise Refused(500, "save-failed", save.failure)
+            raise Refused(500, SAVE_FAILED, save.failure)
         if save.report is None:
             raise Refused(409, "save-running", "the stream has not come to its end")
         return save.report
@@ -226,10 +230,11 @@ class _Save:
 class _Stream(Body):
     """A save on its way out."""
 
-    def __init__(self, save: _Save, packer: Packer) -> None:
+    def __init__(self, save: _Save, packer: Packer, limits: Limits) -> None:
         self.length = None
         self._save = save
         self._packer = packer
+        self._limits = limits
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -249,6 +254,9 @@ class _Stream(Body):
             if not save.failure:
                 save.expect(SILENCE, "whoever read the stream was cut off")
                 raise
+        except Failed as failed:
+            too_large = failed.code == "too-large"
+            await save.give_up(self._limits.told(failed.message) if too_large else failed.message)
         except Exception as error:
             # Whatever it was: the tenant must run again, and the reader must know.
             log.exception("save failed")

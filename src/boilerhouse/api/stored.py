@@ -25,6 +25,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.core import names
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.wire import KEEP, Version
+from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
@@ -96,6 +97,12 @@ async def keep_of(house: House, workload: str) -> int:
         return KEEP
     kept = (spec.get("filesystem") or {}).get("keepVersions")
     return kept if isinstance(kept, int) else KEEP
+
+
+def disk_of(workload: Dynamic) -> int:
+    """Return the disk of a workload's instances, in GiB; 0 if it does not say."""
+    disk = (workload.spec.get("resources") or {}).get("diskGb")
+    return disk if isinstance(disk, int) else 0
 
 
 async def require_unused(house: House, tenant: str, workload: str) -> None:

@@ -30,6 +30,7 @@ from boilerhouse.claims.snapshots import (
     NoSuchVersion,
     Refused,
     Snapshots,
+    TooLarge,
 )
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.idle.verdict import ChangesSeen
@@ -82,6 +83,11 @@ class Files:
             raise Refused(
                 f"version {step.digest} of the tenant's files is gone: release the claim, and claim"
                 " again to have what is stored now"
+            ) from error
+        except TooLarge as error:
+            raise Refused(
+                f"version {step.digest} of the tenant's files has no room in an instance ({error}):"
+                " release the claim, then give the workload more disk or restore another version"
             ) from error
         self.memory.skipped.note(key, pod.uid, skipped)
         before = pod.container if step.mode == "restart" else ""

@@ -28,6 +28,10 @@ class NoSuchVersion(Terminal):
     """A version is not, or no longer, stored."""
 
 
+class TooLarge(Terminal):
+    """A version has no room in an instance."""
+
+
 class HookFailed(Terminal):
     """A command in an instance ended badly, or not in time."""
 
@@ -48,7 +52,7 @@ class Snapshots(Protocol):
     ) -> tuple[str, ...]:
         """Put a version into an instance, once; return what of it has no place there any more.
 
-        `CorruptVersion`, `NoSuchVersion`; nothing was changed for good then.
+        `CorruptVersion`, `NoSuchVersion`, `TooLarge`; nothing was changed for good then.
         """
         ...
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.archive.model import Owners
+from boilerhouse.agent.archive.model import Limits, Owners
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.message import Answer, Handler, Request, answering
 from boilerhouse.agent.peer import Unreachable
@@ -71,6 +71,7 @@ class Product:
                 state=inside.mounts[agent_layout.STATE_DIR],
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
                 restore=inside.env.get(agent_layout.RESTORE_VARIABLE, ""),
+                limits=Limits.of_disk(int(inside.env.get(agent_layout.DISK_VARIABLE, "0"))),
                 owners=Owners(inside.outside, inside.inside),
                 workers=self._workers,
             )

@@ -88,7 +88,7 @@ def _refused(told: Refused) -> Refused:
     """An agent's refusal, so that it cannot be taken for the helper's own."""
     if told.status == 401:
         return Refused(502, "agent-token", "the agent does not take the token it was shown")
-    if told.status in (500, 503):
+    if told.status in (500, 503) and told.code != protocol.SAVE_FAILED:
         return unreachable(told)
     return told
 

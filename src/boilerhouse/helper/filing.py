@@ -2,8 +2,8 @@
 
 claims.snapshots.Snapshots ─► HelperSnapshots ─► SnapshotClient, HelperClient ─► helper
 
-What the helper or an agent refuses becomes what claims know: a version that is gone or damaged is
-told apart, since a decision hangs on it; everything else is tried again.
+What the helper or an agent refuses becomes what claims know: a version that is gone, damaged or too
+large is told apart, since a decision hangs on it; everything else is tried again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from dataclasses import dataclass
 
 from boilerhouse.agent.protocol import Changes, Refused
 from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion
+from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
 
-_KNOWN = {"no-such-version": NoSuchVersion, "corrupt-version": CorruptVersion}
+_KNOWN = {
+    "no-such-version": NoSuchVersion,
+    "corrupt-version": CorruptVersion,
+    "too-large": TooLarge,
+}
 
 
 @dataclass(frozen=True, slots=True)

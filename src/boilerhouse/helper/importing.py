@@ -43,7 +43,7 @@ def inspect(incoming: Incoming, limits: Limits) -> Counted:
         reader.finish()
     except BadArchive as bad:
         if bad.code == "too-large":
-            raise Refused(413, "too-large", f"the archive is too large: {bad.message}") from None
+            raise Refused(413, "too-large", limits.told(bad.message)) from None
         raise Refused(
             422, "bad-archive", f"this is not an archive of a snapshot: {bad.message}"
         ) from None

@@ -87,7 +87,7 @@ class Saver:
                 try:
                     await receive(answer.body, incoming, self._threads)
                 except (Broken, TimeoutError) as error:
-                    raise unreachable(error) from error
+                    raise await _why_not(agent, identifier, error) from error
                 finally:
                     await answer.body.close()
                 report = await _report(agent, identifier)
@@ -140,6 +140,17 @@ async def _report(agent: AgentLine, identifier: str) -> SaveReport:
                         raise
                 await asyncio.sleep(_ASK_AGAIN)
     raise unreachable(TimeoutError("it does not come to the end of its save"))
+
+
+async def _why_not(agent: AgentLine, identifier: str, broken: Exception) -> Refused:
+    """Ask an agent whose stream broke off what went wrong; if it cannot tell, it is unreachable."""
+    try:
+        query = ("id", identifier)
+        await agent.told(SaveReport.decode, "GET", protocol.SAVE, query, patience=_WORD)
+    except Refused as refused:
+        if refused.code == protocol.SAVE_FAILED:
+            return Refused(422, refused.code, str(refused))
+    return unreachable(broken)
 
 
 async def _confirm(agent: AgentLine, identifier: str, digest: str) -> None:

@@ -161,13 +161,14 @@ class SnapshotRoutes:
     async def _upload(self, request: Request) -> Answer:
         where, expect = _place(request), request.param("expect")
         keep = _kept(_number(request, "keep") or wire.KEEP)
+        limits = Limits.of_disk(_number(request, "disk") or 0)
         await self._begin_transfer()
         try:
             incoming = await self._threads.run(self._store.incoming)
             try:
                 await receive(request.body, incoming, self._threads)
                 await self._threads.run(incoming.settle)
-                counted = await self._threads.run(inspect, incoming, Limits())
+                counted = await self._threads.run(inspect, incoming, limits)
                 version = await self._threads.run(
                     self._store.put,
                     where,

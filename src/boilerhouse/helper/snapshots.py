@@ -129,13 +129,22 @@ class SnapshotClient:
             await answer.body.close()
 
     async def put(
-        self, tenant: str, workload: str, body: Body, *, expect: str | None = None, keep: int = KEEP
+        self,
+        tenant: str,
+        workload: str,
+        body: Body,
+        *,
+        expect: str | None = None,
+        keep: int = KEEP,
+        disk: int = 0,
     ) -> Version:
-        """Import an archive as the new current version.
+        """Import an archive as the new current version; `disk` is the workload's, in GiB.
 
         With `expect` only if current has this digest ("": if there is none); else 409 changed.
         """
         query = [("tenant", tenant), ("workload", workload), ("keep", str(keep))]
+        if disk:
+            query.append(("disk", str(disk)))
         if expect is not None:
             query.append(("expect", expect))
         answer = await self._asking.open("PUT", wire.ARCHIVE, query, body)

@@ -34,6 +34,7 @@ AGENT_TOKEN_DIR = "/run/boilerhouse-agent"  # noqa: S105  where the token is, no
 AGENT_STATE_DIR = "/var/lib/boilerhouse-agent"
 AGENT_STARTED_PATH = "/started"
 RESTORE_VARIABLE = "BOILERHOUSE_RESTORE"
+DISK_VARIABLE = "BOILERHOUSE_DISK_GB"
 OVERLAY_VOLUMES = "overlay-"  # what the names of their volumes begin with
 
 # CHOWN … FSETID: files of any owner, saved and restored as they were. KILL: freeze the tenant.
@@ -80,7 +81,7 @@ def cold_pod(
     pod = _pod(name, workload, spec, settings)
     if restore:
         [agent] = pod["spec"]["initContainers"]
-        agent["env"] = [{"name": RESTORE_VARIABLE, "value": restore}]
+        agent["env"] += [{"name": RESTORE_VARIABLE, "value": restore}]
     pod["metadata"]["labels"][names.TENANT] = names.label_value(tenant)
     pod["metadata"]["annotations"] = {
         names.SOURCE: "cold",
@@ -128,7 +129,7 @@ def template(name: str, spec: WorkloadSpec, settings: Settings) -> Body:
         "enableServiceLinks": False,
         "shareProcessNamespace": True,  # the agent freezes and kills the tenant's processes
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "initContainers": [_agent(overlays, settings)],
+        "initContainers": [_agent(overlays, spec.resources.disk_gb, settings)],
         "containers": [_tenant(spec, overlays)],
         "volumes": [
             {"name": "identity", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
@@ -142,12 +143,13 @@ def template(name: str, spec: WorkloadSpec, settings: Settings) -> Body:
     }
 
 
-def _agent(overlays: list[Body], settings: Settings) -> Body:
+def _agent(overlays: list[Body], disk: int, settings: Settings) -> Body:
     return {
         "name": AGENT_CONTAINER,
         "image": settings.product_image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["agent"],
+        "env": [{"name": DISK_VARIABLE, "value": str(disk)}],
         "restartPolicy": "Always",  # what makes an init container a sidecar
         "ports": [{"name": "agent", "containerPort": names.AGENT_PORT}],
         "startupProbe": {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent.agent import Agent, Config
+from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
@@ -115,6 +116,7 @@ async def running(
     *,
     restore: str = "",
     tenants: Tenants | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Rig]:
     """An agent on these directories, which may be those of an agent before it."""
     identity, workspace, data, state = (
@@ -124,7 +126,8 @@ async def running(
         made.mkdir(exist_ok=True)
     tenants = tenants or Tenants()
     overlays = {"/workspace": workspace, "/var/data": data}
-    config = Config(identity, overlays, state, SECRET, restore)
+    most = limits or Limits()
+    config = Config(identity, overlays, state, SECRET, restore, limits=most)
     agent = Agent(config, tenants, clock or SystemClock())
     listener = listening()
     port: int = listener.getsockname()[1]

@@ -35,6 +35,7 @@ def test_the_pod_mounts_what_the_agent_expects() -> None:
     assert str(Path(layout.TOKEN_FILE).parent) == build.AGENT_TOKEN_DIR
     assert layout.STATE_DIR == build.AGENT_STATE_DIR
     assert layout.RESTORE_VARIABLE == build.RESTORE_VARIABLE
+    assert layout.DISK_VARIABLE == build.DISK_VARIABLE
 
 
 @pytest.mark.parametrize("program", ["agent", "helper"])

@@ -86,6 +86,8 @@ class Pretender:
         self.slow_report -= 1
         if self.slow_report >= 0:
             raise Refused(409, "save-running", "not yet")
+        if identifier not in self._report:
+            raise Refused(409, "save-running", "it has not come to its end")
         return json_answer(self._report[identifier].encode())
 
     def _saved(self, identifier: str, digest: str) -> Answer:

@@ -6,8 +6,8 @@ import asyncio
 import gzip
 import hashlib
 import os
+import tarfile
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.helper import snapshot_routes, wire
+from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.wire import Version
 from tests.unit.helper.archives import archive
@@ -83,12 +83,27 @@ async def test_what_is_no_archive(bench: Bench, content: bytes, why: str) -> Non
 
 async def test_what_is_too_large(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of what can be restored hold for what is stored."""
-    monkeypatch.setattr(snapshot_routes, "Limits", partial(Limits, entries=2))
+    monkeypatch.setattr(Limits, "of_disk", lambda gb: Limits(entries=2))
     assert (await refused("too-large", put(bench, archive({"a": b"", "b": b""})))).status == 413
-    monkeypatch.setattr(snapshot_routes, "Limits", partial(Limits, content=1 << 20))
+    monkeypatch.setattr(Limits, "of_disk", lambda gb: Limits(content=1 << 20))
     bomb = archive({"zeros": bytes(64 << 20)})
     assert len(bomb) < 1 << 20
     assert (await refused("too-large", put(bench, bomb))).status == 413
+    assert await bench.current() is None
+
+
+async def test_an_upload_has_the_room_of_the_workload(bench: Bench) -> None:
+    """Twice its diskGb, and the refusal says so; a file is counted where it announces itself."""
+    member = tarfile.TarInfo("workspace/big")
+    member.size = 3 << 30
+    announced = gzip.compress(member.tobuf(), mtime=0)
+    error = await refused("too-large", put(bench, announced, ("disk", "1")))
+    assert error.status == 413
+    assert "workspace/big" in str(error) and "2 GiB in files, twice the workload's diskGb" in str(
+        error
+    )
+    # With more disk it is not too large, only cut short.
+    await refused("bad-archive", put(bench, announced, ("disk", "2")))
     assert await bench.current() is None
 
 

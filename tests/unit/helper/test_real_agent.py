@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper.agents import Agents
@@ -87,6 +88,35 @@ async def test_there_and_back(house: House, tmp_path: Path) -> None:
     assert "workspace/new" in listed(stored)
     versions = await snapshots.list(tenant="anna", versions=True)
     assert [(one.seq, one.base) for one in versions] == [(2, saved.digest), (1, "")]
+
+
+async def test_more_than_the_room_of_an_instance(house: House, tmp_path: Path) -> None:
+    """It is neither restored nor saved; who asked is told of the limit, and nothing is damaged."""
+    snapshots, uid = client(house), house.pod.metadata.uid
+    (house.rig.workspace / "big").write_bytes(os.urandom(2 << 20))
+    saved = await save(snapshots, INSTANCE, uid, "")
+    (tmp_path / "second").mkdir()
+    small = Limits(content=1 << 20)
+    async with running(tmp_path / "second", limits=small) as rig:
+        name, other = "inst-shop-2", await second(house, rig)
+        with pytest.raises(Refused) as refused:
+            await snapshots.restore(
+                name, other, tenant="anna", workload="shop", digest=saved.digest, mode="restart"
+            )
+        assert (refused.value.status, refused.value.code) == (413, "too-large")
+        assert "twice the workload's diskGb" in str(refused.value)
+        assert list(rig.workspace.iterdir()) == []
+    (tmp_path / "third").mkdir()
+    async with running(tmp_path / "third", limits=small) as rig:
+        name, other = "inst-shop-3", await second(house, rig, "inst-shop-3")
+        (rig.workspace / "big").write_bytes(os.urandom(2 << 20))
+        with pytest.raises(Refused) as refused:
+            await snapshots.save(name, other, tenant="bert", workload="shop", base="")
+        assert (refused.value.status, refused.value.code) == (422, "save-failed")
+        assert "workspace/big" in str(refused.value)
+        assert "twice the workload's diskGb" in str(refused.value)
+        assert not (await snapshots.state(name, other)).frozen
+        assert await snapshots.current("bert", "shop") is None
 
 
 async def test_a_damaged_version_leaves_the_instance_empty_and_waiting(

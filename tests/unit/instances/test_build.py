@@ -50,6 +50,7 @@ def test_the_whole_pod() -> None:
                 "image": "product",
                 "imagePullPolicy": "IfNotPresent",
                 "args": ["agent"],
+                "env": [{"name": "BOILERHOUSE_DISK_GB", "value": "2"}],
                 "restartPolicy": "Always",
                 "ports": [{"name": "agent", "containerPort": 7711}],
                 "startupProbe": {
@@ -164,7 +165,7 @@ def test_a_cold_pod_with_a_past_waits_for_it() -> None:
     plain = cold_pod("inst-x", "web", FULL, SETTINGS, tenant="a", claim="c/u")
     pod = cold_pod("inst-x", "web", FULL, SETTINGS, tenant="a", claim="c/u", restore="d1")
     [agent] = pod["spec"]["initContainers"]
-    assert agent.pop("env") == [{"name": "BOILERHOUSE_RESTORE", "value": "d1"}]
+    assert agent["env"].pop() == {"name": "BOILERHOUSE_RESTORE", "value": "d1"}
     assert pod == plain
 
 

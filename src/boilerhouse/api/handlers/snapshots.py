@@ -33,6 +33,7 @@ from boilerhouse.api.paths import V1
 from boilerhouse.api.stored import (
     Snapshot,
     Upload,
+    disk_of,
     keep_of,
     no_snapshot,
     require_unused,
@@ -197,7 +198,7 @@ async def upload(
 ) -> Response[Snapshot]:
     """Store a gzip tar, the request's body, as the new current version; 409 if it is in use."""
     tenant = tenant_id(tenant)
-    await house.workload(workload)
+    disk = disk_of(await house.workload(workload))
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
     await require_unused(house, tenant, workload)
@@ -209,6 +210,7 @@ async def upload(
             body,
             expect="" if expect == "none" else expect,
             keep=await keep_of(house, workload),
+            disk=disk,
         )
     finally:
         await body.close()
