@@ -10,7 +10,6 @@ one does not wait and exits 130. What keeps it from starting is one sentence and
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import resource
 from contextlib import AsyncExitStack
@@ -23,6 +22,7 @@ from boilerhouse.api import signing
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
+from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import STDOUT, complain
 from boilerhouse.cli.startup import UpLine
@@ -111,6 +111,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
         running = await stack.enter_async_context(
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
+        running.begin("collector", collect_when_quiet(means.way, running.stopping))
         STDOUT.write(_where(world, means.api_url) + "\n")
         if not is_loopback(line.kube_host):
             log.warning(
@@ -152,15 +153,6 @@ In another terminal:
 
 Stop it with Ctrl-C; what is stored stays in {world.directory}.
 """
-
-
-def collect_seldom() -> None:
-    """Look for circles of dead objects less often: most of what is made is kept, or dies alone.
-
-    With Python's defaults a third of a burst of claims is spent looking, a fifth of a second at a
-    time; looking at everything happens after a million new objects now, not after seventy thousand.
-    """
-    gc.set_threshold(10_000, 10, 10)
 
 
 def _allow_many_connections() -> None:
