@@ -67,11 +67,11 @@ class Memory:
         self.thawed: Results[bool] = Results()  # of `frozen_as`
         self.changes: Results[ChangesSeen] = Results()  # of the Pod's UID
         self._usage: Results[tuple[int | None, float]] = Results()  # of the Pod's UID; due when
-        self._failing: Results[bool] = Results()  # of the round that the setback is of
+        self._failing: Results[bool] = Results()  # of `_failing_at`
 
     def setback(self, key: Key, claim: ClaimSeen) -> Setback | None:
-        """Return how the claim's step failed, in this round: a new one begins afresh."""
-        return self.setbacks.of(key) if self._failing.get(key, _round(claim)) else None
+        """Return how the claim's step failed, in this round and with this version of its files."""
+        return self.setbacks.of(key) if self._failing.get(key, _failing_at(claim)) else None
 
     def fail(
         self, key: Key, claim: ClaimSeen | None, step: str, why: str, *, refused: bool
@@ -83,7 +83,7 @@ class Memory:
                 self.setbacks.clear(key)
             elif before.refused and before.step != step and not refused:
                 return
-            self._failing.note(key, _round(claim), True)
+            self._failing.note(key, _failing_at(claim), True)
         longer = SAVING if step == Save.__name__ else 1.0
         self.setbacks.note(key, step, why, refused=refused, longer=longer)
 
@@ -131,5 +131,8 @@ def frozen_as(pod: InstanceSeen, number: int) -> str:
     return f"{pod.incarnation}/{number}"
 
 
-def _round(claim: ClaimSeen) -> str:
-    return f"{claim.uid}/{release_of(claim.status).round}"
+def _failing_at(claim: ClaimSeen) -> str:
+    """Say what a setback is of: one version that could not be restored says nothing of another."""
+    refs = claim.status.snapshot
+    version = "" if refs is None else refs.restored
+    return f"{claim.uid}/{release_of(claim.status).round}/{version}"

@@ -161,8 +161,9 @@ def with_files(seen: Seen, claim: ClaimSeen, status: ClaimStatus) -> ClaimStatus
 def corrupt_message(digest: str, why: str) -> str:
     """Tell a user what to do about a version that cannot be restored."""
     return (
-        f"version {digest} of the tenant's files is damaged ({why}): restore another version, or"
-        f" annotate the claim with {RESTORE_PREVIOUS}=true to have the one before it"
+        f"version {digest} of the tenant's files is damaged ({why}): annotate the claim with"
+        f" {RESTORE_PREVIOUS}=true to have the one before it, or release the claim, restore another"
+        " version and claim again"
     )
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 
 from boilerhouse.claims.memory import LIMIT, USAGE_PERIOD, Memory, Results, looked_at
-from boilerhouse.claims.model import ClaimStatus, Release
+from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs
 from boilerhouse.core.clock import FakeClock, rng
 from boilerhouse.kube.resources import Key
 from tests.unit.claims.views import bound, claim
@@ -76,6 +76,20 @@ def test_a_new_round_begins_without_setbacks() -> None:
     kept.fail(KEY, later, "Save", "no", refused=False)
     setback = kept.setback(KEY, later)
     assert setback is not None and setback.count == 1
+
+
+def test_another_version_is_restored_without_the_setbacks_of_the_bad_one() -> None:
+    """Whoever asks for the one before it does not wait for the back-off of what is damaged."""
+    kept = memory()
+    bad = claim(status=ClaimStatus(snapshot=SnapshotRefs(base="d", restored="d")))
+    for _ in range(8):
+        kept.fail(KEY, bad, "Restore", "damaged", refused=True)
+    assert kept.setback(KEY, bad) is not None
+    older = claim(status=ClaimStatus(snapshot=SnapshotRefs(base="d", restored="c")))
+    assert kept.setback(KEY, older) is None
+    kept.fail(KEY, older, "Restore", "away", refused=False)
+    setback = kept.setback(KEY, older)
+    assert setback is not None and (setback.count, setback.refused) == (1, False)
 
 
 def test_what_is_refused_stays_refused() -> None:

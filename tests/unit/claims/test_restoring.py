@@ -241,6 +241,7 @@ def test_a_damaged_version_is_an_error_that_names_it() -> None:
     """And says what can be done."""
     words = corrupt_message(D, "bad hash")
     assert D in words and "boilerhouse.dev/restore-previous=true" in words
+    assert "release the claim, restore another version" in words
     refused = replace(setback("Restore", refused=True), why=words)
     status = written(decide(looking(wanting(), pod=full(), corrupt=D, setback=refused)))
     assert (status.phase, status.detail) == (P.ERROR, words)
