@@ -30,6 +30,7 @@ class Reader:
         self._most_entries = entries
         self._most_content = content
         self._longest = name
+        self._implied = 0
         self.entries = 0
         self.content = 0
 
@@ -71,13 +72,25 @@ class Reader:
     def _counted(self, member: Member) -> Member:
         self.entries += 1
         self.content += member.size
-        if self.entries > self._most_entries:
-            raise BadArchive("too-large", f"there are more than {self._most_entries} entries")
+        if self.entries + self._implied > self._most_entries:
+            raise self._too_many()
         if self.content > self._most_content:
             raise BadArchive(
                 "too-large", f"with {shown(member.name)} it has over {self._most_content} bytes"
             )
         return member
+
+    def imply(self) -> None:
+        """Count a directory that an entry lies in and that has none of its own.
+
+        A name of four kilobytes can be two thousand directories.
+        """
+        self._implied += 1
+        if self.entries + self._implied > self._most_entries:
+            raise self._too_many()
+
+    def _too_many(self) -> BadArchive:
+        return BadArchive("too-large", f"there are more than {self._most_entries} entries")
 
     def parts(self, name: bytes) -> Parts:
         """Take a name apart; raises where it is not one that may be in an archive."""

@@ -19,6 +19,13 @@ import stat
 from collections.abc import Callable
 
 from boilerhouse.agent.archive import header
+from boilerhouse.agent.archive.entries import (
+    linked_to_directory,
+    linked_to_nothing,
+    not_the_overlay,
+    through_link,
+    twice,
+)
 from boilerhouse.agent.archive.failures import BadArchive
 from boilerhouse.agent.archive.header import Member, shown
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
@@ -42,11 +49,15 @@ class _Open:
 
 
 class Tree:
-    """One overlay directory that is being filled. `owners`: whether members keep theirs."""
+    """One overlay directory that is being filled. `owners`: whether members keep theirs.
 
-    def __init__(self, root: int, owners: bool) -> None:
+    `imply` counts the directories that are made without an entry of their own.
+    """
+
+    def __init__(self, root: int, owners: bool, imply: Callable[[], None]) -> None:
         found = os.fstat(root)
         self._owners = owners
+        self._imply = imply
         # Opened again, as ours to close.
         file = os.open(".", OPEN_DIRECTORY, dir_fd=root)
         self._open = [_Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
@@ -100,14 +111,15 @@ class Tree:
 
     def hard_link(self, parts: list[bytes], member: Member, target: list[bytes]) -> None:
         """Give a file of this overlay another name."""
-        if target == parts or not target:
-            raise BadArchive("bad-link", f"{shown(member.name)} is linked to itself")
-        self._enter(target[:-1], make=False)
+        try:
+            self._enter(target[:-1], make=False)
+        except FileNotFoundError:
+            raise linked_to_nothing(member) from None
         source = os.dup(self._open[-1].file)
         try:
             found = os.stat(target[-1], dir_fd=source, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                raise BadArchive("bad-link", f"{shown(member.name)} is linked to a directory")
+                raise linked_to_directory(member)
             self._new(
                 parts,
                 lambda name, parent: os.link(
@@ -115,9 +127,7 @@ class Tree:
                 ),
             )
         except FileNotFoundError:
-            raise BadArchive(
-                "bad-link", f"{shown(member.name)} is linked to what is not there"
-            ) from None
+            raise linked_to_nothing(member) from None
         finally:
             os.close(source)
 
@@ -143,37 +153,39 @@ class Tree:
         while len(opened) > same + 1:
             self._leave()
         for number in range(same, len(parts)):
-            last = made_of is not None and number == len(parts) - 1
-            self._step(parts, number, make, last)
+            own = made_of is not None and number == len(parts) - 1
+            self._step(parts, number, make, own)
         self._entered = parts
 
-    def _step(self, parts: list[bytes], number: int, make: bool, replace: bool) -> None:
+    def _step(self, parts: list[bytes], number: int, make: bool, own: bool) -> None:
+        """Enter one more directory. `own`: it has an entry, and may take the place of others."""
         name, parent = parts[number], self._open[-1].file
-        if make:
-            try:
-                os.mkdir(name, 0o700, dir_fd=parent)
-            except FileExistsError:
-                pass
-            else:
-                file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
-                now = os.fstat(file).st_mtime_ns
-                self._open.append(_Open(name, file, 0o755, now))
-                return
+        if make and self._made(name, parent, own):
+            return
         try:
             file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
         except OSError as error:
             if error.errno not in _THROUGH:
                 raise
-            if replace:
+            if own:
                 os.unlink(name, dir_fd=parent)
-                self._step(parts, number, make, replace=False)
+                self._made(name, parent, own)
                 return
-            where = b"/".join(parts[: number + 1])
-            raise BadArchive(
-                "through-link", f"{shown(where)} is no directory, though entries are below it"
-            ) from None
+            raise through_link(parts[: number + 1]) from None
         found = os.fstat(file)
         self._open.append(_Open(name, file, stat.S_IMODE(found.st_mode), found.st_mtime_ns))
+
+    def _made(self, name: bytes, parent: int, own: bool) -> bool:
+        """Make a directory and enter it; False if something is there."""
+        try:
+            os.mkdir(name, 0o700, dir_fd=parent)
+        except FileExistsError:
+            return False
+        if not own:
+            self._imply()
+        file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
+        self._open.append(_Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
+        return True
 
     def _leave(self) -> None:
         left = self._open.pop()
@@ -186,7 +198,7 @@ class Tree:
     def _parent(self, parts: list[bytes]) -> tuple[bytes, int]:
         """Enter the directory that something is to be made in; returns its name there."""
         if not parts:
-            raise BadArchive("bad-name", "an overlay directory is something else in the archive")
+            raise not_the_overlay()
         self._enter(parts[:-1])
         return parts[-1], self._open[-1].file
 
@@ -239,6 +251,4 @@ def _remove(name: bytes, parent: int, parts: list[bytes]) -> None:
         try:
             os.rmdir(name, dir_fd=parent)
         except OSError:
-            raise BadArchive(
-                "twice", f"{shown(b'/'.join(parts))} is a directory with entries and something else"
-            ) from None
+            raise twice(parts) from None
