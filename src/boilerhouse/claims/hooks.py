@@ -8,16 +8,18 @@ on the same claim, runs it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from boilerhouse.claims.snapshots import HookFailed
 from boilerhouse.instances.build import TENANT_CONTAINER
 from boilerhouse.kube.client import Client
+from boilerhouse.kube.exec import Channel
 from boilerhouse.kube.status import ApiError
 
-LIMIT = 4 << 10  # of what a command writes
+LIMIT = 4 << 10  # bytes of what a command writes that are kept: the last ones
 SAID = 300  # characters of it that are repeated
 
 
@@ -26,17 +28,29 @@ class ExecHooks:
     client: Client
 
     async def run(self, pod: str, command: Sequence[str], timeout: timedelta) -> None:
-        """Run a command to its end in the tenant's container; `HookFailed` if it ends badly."""
+        """Run a command to its end in the tenant's container; `HookFailed` if it ends badly.
+
+        Of one that does not end in time we hang up. The embedded kubelet ends it then; a node's may
+        let it run on.
+        """
+        seconds = timeout.total_seconds()
+        said = {Channel.STDOUT: b"", Channel.STDERR: b""}
+        opening = self.client.pods.exec(pod, command, container=TENANT_CONTAINER)
         try:
-            ended = await self.client.pods.run(
-                pod,
-                command,
-                container=TENANT_CONTAINER,
-                timeout=timeout.total_seconds(),
-                limit=LIMIT,
-            )
+            async with asyncio.timeout(seconds), opening as session:
+                while (output := await session.read()) is not None:
+                    said[output.channel] = (said[output.channel] + output.data)[-LIMIT:]
+                code = session.exit_code
+        except TimeoutError:
+            raise _failed(command, f"did not end within {seconds:g} s", said) from None
         except ApiError as error:
-            raise HookFailed(f"{command[0]}: {error.message}") from error
-        if ended.exit_code:
-            words = (ended.stderr or ended.stdout).decode(errors="replace").strip()[-SAID:]
-            raise HookFailed(f"{command[0]} ended with code {ended.exit_code}: {words}")
+            raise _failed(
+                command, f"could not be run to its end ({error.message})", said
+            ) from error
+        if code:
+            raise _failed(command, f"ended with code {code}", said)
+
+
+def _failed(command: Sequence[str], what: str, said: Mapping[Channel, bytes]) -> HookFailed:
+    words = (said[Channel.STDERR] or said[Channel.STDOUT]).decode(errors="replace").strip()[-SAID:]
+    return HookFailed(f"{command[0]} {what}{': ' if words else ''}{words}")
