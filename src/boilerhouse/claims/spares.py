@@ -83,6 +83,7 @@ class Spares:
             self._holders.pop(held.spare.pod, None)
 
     def count(self, workload: str, template: str) -> int:
+        """Return how many warm Pods wait, reserved ones included."""
         return len(self._waiting.get(_Kind(workload, template), ()))
 
     def _free(self, name: str) -> bool:

@@ -65,7 +65,8 @@ class Controller(Generic[K, S, P]):
     `read` returns None for an object that is gone: there is nothing to decide. `apply` returns the
     delay after which the object wants another pass, or None. `keys` lists everything there is, for
     the resync that catches what no event announced. With a `way`, passes over keys of which
-    `gives_way` says so wait until it is clear. Plans of which `can_wait` says so are put off once.
+    `gives_way` says so wait until it is clear: for as long as the way asks of everybody, or for
+    `patience` seconds if those are more. Plans of which `can_wait` says so are put off once.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Controller(Generic[K, S, P]):
         leader_only: bool = False,
         way: RightOfWay | None = None,
         gives_way: Callable[[K], bool] = lambda key: True,
+        patience: Callable[[K], float] = lambda key: 0.0,
         can_wait: Callable[[S, P], bool] = lambda seen, plan: False,
     ) -> None:
         self.name = name
@@ -101,6 +103,7 @@ class Controller(Generic[K, S, P]):
         self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
         self._way = way
         self._gives_way = gives_way
+        self._patience = patience
         self._can_wait = can_wait
         self._since: dict[K, float] = {}  # when a key was first held back, until it is carried out
         self._held: dict[K, asyncio.Task[None]] = {}
@@ -209,14 +212,21 @@ class Controller(Generic[K, S, P]):
         if key not in self._held:
             now = asyncio.get_running_loop().time()
             waited = now - self._since.setdefault(key, now)
-            if waited >= way.longest:
+            if waited >= way.longest and not self._is_patient(key):
                 return False
             self._held[key] = asyncio.create_task(self._come_back(key, way, waited))
         return True
 
+    def _is_patient(self, key: K) -> bool:
+        """Whether a key that was held back for as long as others are may be held back further."""
+        waited = asyncio.get_running_loop().time() - self._since[key]
+        return waited < self._patience(key)
+
     async def _come_back(self, key: K, way: RightOfWay, waited: float) -> None:
         try:
             await way.clear(waited)
+            while not way.is_clear and self._is_patient(key):
+                await way.clear()
         finally:
             del self._held[key]
         self._let_through.add(key)

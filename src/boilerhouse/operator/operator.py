@@ -75,6 +75,8 @@ from boilerhouse.workloads.seen import Seen as WorkloadSeen
 # A pool looks at all its Pods in each pass. So that a burst of claims is one pass and not one for
 # each claim, what happens to its Pods within this time is looked at together.
 MERGED = timedelta(milliseconds=20)
+# Seconds for which a pool that is at least half full waits with its refill while claims come in.
+REFILL_PATIENCE = 10.0
 
 _GIVES_WAY = frozenset(
     {
@@ -260,6 +262,7 @@ class Operator:
             apply=applier.apply,
             keys=self._pool_keys,
             way=self.way,
+            patience=self._pool_patience,
             **self._loop(workers=4),
         )
 
@@ -317,6 +320,19 @@ class Operator:
         pod = self.pod_informer.get(self.client.namespace, claim.status.instance_id)
         hurried = pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
         return not hurried and not self.way.is_wanted(key)
+
+    def _pool_patience(self, key: Key) -> float:
+        """Say for how many seconds a pool can wait for its refill while claims come in.
+
+        Filling takes from the claims what they could be answered with; it is worth it once the pool
+        runs low, and not before.
+        """
+        pool = self.pool_informer.cache.get(key)
+        workload = None if pool is None else self.blueprints.cached(pool.spec.workload_ref)
+        if pool is None or workload is None:
+            return 0.0
+        ready = self.spares.count(workload.name, workload.template)
+        return REFILL_PATIENCE if 2 * ready >= pool.spec.size else 0.0
 
     def _pool_keys(self) -> list[Key]:
         """All pools, and those of which only Pods are left."""

@@ -308,7 +308,9 @@ class Lazy:
     decided: list[str] = field(default_factory=list)
     done: list[tuple[str, float]] = field(default_factory=list)
 
-    def controller(self, way: RightOfWay | None = None) -> Controller[str, str, str]:
+    def controller(
+        self, way: RightOfWay | None = None, patience: Callable[[str], float] = lambda key: 0
+    ) -> Controller[str, str, str]:
         return Controller(
             "lazy",
             read=self.read,
@@ -320,6 +322,7 @@ class Lazy:
             recorder=Recorder(),
             workers=2,
             way=way,
+            patience=patience,
             can_wait=lambda seen, plan: plan == "later",
         )
 
@@ -390,3 +393,29 @@ async def test_what_can_wait_gives_way_and_is_carried_out_all_the_same() -> None
     busy.cancel()
     assert [words for words, _ in lazy.done] == ["a later"]
     assert lazy.done[0][1] <= began + 2 * way.longest + 1.1
+
+
+async def test_who_has_patience_is_held_back_for_longer() -> None:
+    """A key waits for as long as its patience says, and no longer than that once it loses it."""
+    patience = {"calm": 6.0, "hurried": 6.0, "usual": 0.0}
+    lazy, way = Lazy(dict.fromkeys(patience, "soon")), RightOfWay()
+
+    async def foreground() -> None:
+        while True:
+            with way.taken():
+                await asyncio.sleep(0.5)
+
+    busy = asyncio.create_task(foreground())
+    await asyncio.sleep(0)
+    began = now()
+    async with running(lazy.controller(way, patience.__getitem__)):
+        await asyncio.sleep(3)
+        patience["hurried"] = 0.0
+        await asyncio.sleep(10)
+    busy.cancel()
+    waited = {words.split()[0]: at - began - 1 for words, at in lazy.done}
+    assert waited == {
+        "usual": pytest.approx(1, abs=0.2),
+        "hurried": pytest.approx(3.5, abs=0.6),
+        "calm": pytest.approx(6.5, abs=0.6),
+    }
