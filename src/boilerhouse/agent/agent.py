@@ -9,7 +9,7 @@ It can be killed and started at any moment: what must not be forgotten is in its
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class Config:
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
     the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
     `limits`: of what is saved and restored.
+    `restored` is called when the tenant may start, or run on, on what was restored.
     """
 
     identity: Path
@@ -50,6 +51,7 @@ class Config:
     owners: Owners = field(default_factory=Owners)
     workers: Workers = field(default_factory=Workers)
     limits: Limits = field(default_factory=Limits)
+    restored: Callable[[], None] = lambda: None
 
 
 class Agent:
@@ -80,6 +82,7 @@ class Agent:
             config.workers,
             config.limits,
         )
+        self._told_restored = config.restored
         self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)
         self._identity = IdentityDirectory(config.identity)
@@ -184,6 +187,7 @@ class Agent:
         report = await self._restores.restore(
             _given(request, "digest"), _given(request, "mode"), request.body
         )
+        self._told_restored()
         return json_answer(report.encode())
 
     async def _get_state(self, request: Request) -> Answer:

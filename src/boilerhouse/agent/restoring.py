@@ -107,14 +107,17 @@ class Restores:
         container = ""
         try:
             if mode != COLD:
-                container = await asyncio.to_thread(self._processes.container)
+                # Beside the halting: whose turn it is, and who unpacks.
+                naming = asyncio.create_task(asyncio.to_thread(self._processes.container))
+                starting = asyncio.create_task(unpacker.start())
                 if mode == Why.RESTART:
                     self._processes.prepare_next()
-                starting = asyncio.create_task(unpacker.start())  # beside the halting
                 try:
                     await self._hold.take(Why(mode))
                 finally:
-                    await asyncio.gather(starting, return_exceptions=True)  # `feed` tells
+                    # Why no worker started is told by `feed`.
+                    await asyncio.gather(naming, starting, return_exceptions=True)
+                container = naming.result()
             packed = await self._unpack(unpacker, digest, body)
         except BadArchive as bad:
             await empty(self._overlays)

@@ -1,6 +1,6 @@
 """Whether restored files are on the disk, and what it means if a power loss came before that.
 
-restore ─► record (boot, not settled) ─► the tenant runs ─► syncfs, beside it ─► record (settled)
+restore ─► record (boot, not settled) ─► the tenant runs ─► a moment ─► syncfs ─► record (settled)
                └─► another boot, and never settled ─► torn: a save of it replaces nothing
 
 A restore would take several times as long if it waited for the disk, and hardly ever would that
@@ -24,6 +24,7 @@ from boilerhouse.agent.record import Record
 
 log = logging.getLogger(__name__)
 
+PAUSE = 1.0  # seconds: a disk that is busy with this would hold up who waits for the tenant
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -75,6 +76,7 @@ class Settling:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _settle(self) -> None:
+        await asyncio.sleep(PAUSE)
         try:
             await asyncio.to_thread(sync, self._directories)
         except OSError as error:

@@ -74,6 +74,7 @@ class Product:
                 limits=Limits.of_disk(int(inside.env.get(agent_layout.DISK_VARIABLE, "0"))),
                 owners=Owners(inside.outside, inside.inside),
                 workers=self._workers,
+                restored=inside.news,
             )
             agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
             return agent, agent.handle, agent.dispensable

@@ -76,7 +76,7 @@ class ArchiveBody(Body):
     """A stored archive as it is sent. Wrong bytes are never sent to their end.
 
     The last piece is held back until the whole is known to be what was stored; if it is not, the
-    body breaks off and `corrupt` is true.
+    body breaks off and `corrupt` is true. While one piece is on its way the next is read.
     """
 
     def __init__(self, file: int, version: Version, threads: Threads) -> None:
@@ -88,30 +88,37 @@ class ArchiveBody(Body):
         self._left = version.size
         self._threads = threads
         self._guard = threading.Lock()  # a number must not be closed while it is read from
+        self._ahead: asyncio.Future[bytes] | None = None
 
     async def __anext__(self) -> bytes:
         if self.corrupt:
             raise Broken("the stored archive is damaged")
         if not self._left or self._file < 0:
             raise StopAsyncIteration
-        piece = await self._threads.run(self._read)
+        reading, self._ahead = self._ahead or self._threads.begin(self._read, self._left), None
+        piece = await reading
         self._left -= len(piece)
+        if piece and self._left:
+            self._ahead = self._threads.begin(self._read, self._left)
         if not piece or (not self._left and self._hash.hexdigest() != self._digest):
             self.corrupt = True
             raise Broken("the stored archive is damaged")
         return piece
 
-    def _read(self) -> bytes:
+    def _read(self, left: int) -> bytes:
         with self._guard:
             try:
-                piece = os.read(self._file, min(self._left, PIECE))
+                piece = os.read(self._file, min(left, PIECE))
             except OSError:
                 piece = b""  # what cannot be read is as good as not there
         self._hash.update(piece)
         return piece
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        if self._ahead is None and not self._guard.locked():
+            self._close()  # nobody reads
+        else:
+            await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         with self._guard:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body, Request
+from boilerhouse.agent.message import Body, Request, answering
 from boilerhouse.agent.protocol import TOKEN, RestoreReport
+from boilerhouse.core.clock import SystemClock
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
 DATA = archive(a=b"1", b=b"two")
@@ -85,6 +87,29 @@ async def test_a_cold_instance_waits_for_its_data(tmp_path: Path) -> None:
         assert rig.tenants.story == []
     async with running(tmp_path, restore=DIGEST) as rig:
         assert await rig.started() == 204
+
+
+async def test_who_waits_for_the_files_is_told_that_they_are_there(tmp_path: Path) -> None:
+    """Not before they are: a restore that failed is nothing to tell."""
+    for name in ("identity", "overlay", "state"):
+        (tmp_path / name).mkdir()
+    told: list[dict[str, bytes]] = []
+    overlay = tmp_path / "overlay"
+
+    def restored() -> None:
+        told.append({file.name: file.read_bytes() for file in overlay.iterdir()})
+
+    config = Config(
+        tmp_path / "identity", {"/workspace": overlay}, tmp_path / "state", SECRET, DIGEST,
+        restored=restored,
+    )  # fmt: skip
+    agent = Agent(config, Tenants(), SystemClock())
+    query = (("digest", DIGEST), ("mode", "cold"))
+    for body in (OTHER, DATA):
+        request = Request("POST", "/restore", query, {TOKEN: SECRET}, Body(body))
+        await answering(agent.handle)(request)
+        assert told == ([] if body == OTHER else [{"a": b"1", "b": b"two"}])
+    await agent.stop()
 
 
 async def test_a_running_tenant_is_not_restored_as_if_it_were_cold(rig: Rig) -> None:

@@ -51,6 +51,16 @@ async def test_who_does_not_answer_at_once_is_told_of_once() -> None:
     assert told == [0]
 
 
+async def test_who_says_when_it_is_worth_asking_is_asked_then() -> None:
+    """At that moment, and hardly before."""
+    news = asyncio.Event()
+    ready = Answers(lambda time: time >= 0.03)
+    asyncio.get_running_loop().call_later(0.03, news.set)
+    timing = Timing.of({"periodSeconds": 10}, news=True)
+    assert await Probe(timing, ready, news).succeeds()
+    assert ready.asked == pytest.approx([0, 0.03])
+
+
 async def test_failures_are_counted_in_periods() -> None:
     """Questions in between do not use up the threshold."""
     never = Answers(lambda _: False)

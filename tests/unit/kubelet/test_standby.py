@@ -69,13 +69,13 @@ class Prepared(Freezable):
 class Pod:
     """One container that has run for 40 seconds; `urgent` are the states told of at once."""
 
-    def __init__(self, play: Prepared) -> None:
+    def __init__(self, play: Prepared, **container: Any) -> None:
         loops: list[ContainerLoop] = []
         self.urgent: list[str] = []
         self.neighbours = PodNeighbours(loops)
         self.facts = ContainerFacts("main", "host", "main")
         self.loop = ContainerLoop(
-            {"name": "main", "image": "host"},
+            {"name": "main", "image": "host", **container},
             self.facts,
             restart="Always",
             grace=5.0,
@@ -229,3 +229,13 @@ async def test_the_first_life_can_be_made_ready_too(tmp_path: Path) -> None:
     async with running(pod.loop):
         await asyncio.sleep(0.1)
         assert (play.starts, play.let_go, pod.facts.restart_count) == ([20], [0], 0)
+
+
+async def test_who_runs_and_has_not_started_is_told_of_at_once(tmp_path: Path) -> None:
+    """An agent waits for files that nobody brings before it is seen to run."""
+    play = Prepared(tmp_path, (1000, 0))
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 1000}
+    pod = Pod(play, startupProbe=probe)
+    async with running(pod.loop):
+        await asyncio.sleep(60.1)
+        assert (pod.urgent, pod.facts.started) == (["Running"], False)

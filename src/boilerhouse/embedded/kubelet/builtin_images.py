@@ -111,6 +111,8 @@ class Inside:
     clock: Clock
     # Whether the Pod stays, with its volumes, though its containers are being ended: we leave.
     pod_stays: Callable[[], bool]
+    # Said when a probe would be answered otherwise than before.
+    news: Callable[[], None]
     # Who the tenant is (uid, gid): to the machine, and to itself.
     outside: tuple[int, int]
     inside: tuple[int, int]

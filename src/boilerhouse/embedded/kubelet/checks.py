@@ -29,6 +29,8 @@ class Subject:
     connect: Callable[[int], Awaitable[socket.socket]]
     ports: Mapping[str, int]  # by name
     running: Running | None  # None: built in, no commands run there
+    # Set by a built-in container that would answer otherwise by now: it need not be asked so often.
+    news: asyncio.Event | None = None
 
 
 def checking(probe: Body, subject: Subject) -> Check:

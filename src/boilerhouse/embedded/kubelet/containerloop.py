@@ -239,7 +239,9 @@ class ContainerLoop:
         given = self.container.get(name)
         if given is None:
             return None
-        return Probe(Timing.of(given), checking(given, launched.subject))
+        news = launched.subject.news
+        timing = Timing.of(given, news=news is not None)
+        return Probe(timing, checking(given, launched.subject), news)
 
     def _set_ready(self, ready: bool) -> None:
         self.facts.ready = ready

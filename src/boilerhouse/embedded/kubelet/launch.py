@@ -268,6 +268,7 @@ class Launcher:
         variables = await self._variables(container, {})
         words = [*container.get("command", ()), *container.get("args", ())]
         log = await self._log(container["name"], attempt)
+        news = asyncio.Event()
         inside = Inside(
             self._pod.metadata,
             container["name"],
@@ -282,6 +283,7 @@ class Launcher:
             log,
             self._machine.clock,
             self._pod_stays,
+            news.set,
             (self._sandbox.host_uid, self._sandbox.host_gid),
             await self._tenant_user(),
         )
@@ -295,7 +297,7 @@ class Launcher:
         return Launched(
             started,
             None,
-            self._subject(container, self.listeners.connect, None),
+            self._subject(container, self.listeners.connect, None, news),
             log,
             self._machine.product_image,
             self._id(container, attempt),
@@ -307,13 +309,14 @@ class Launcher:
         container: Body,
         connect: Callable[[int], Awaitable[socket.socket]],
         running: Running | None,
+        news: asyncio.Event | None = None,
     ) -> Subject:
         ports = {
             port["name"]: port["containerPort"]
             for port in container.get("ports", ())
             if port.get("name")
         }
-        return Subject(self._sandbox.address, connect, ports, running)
+        return Subject(self._sandbox.address, connect, ports, running, news)
 
     def _id(self, container: Body, attempt: int) -> str:
         parts = f"{self._pod.metadata.uid}/{container['name']}/{attempt}"

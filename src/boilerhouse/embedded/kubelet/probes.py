@@ -3,13 +3,15 @@
     Check ─► Probe ─► succeeds() (startup) | follow() (readiness) | fails() (liveness)
 
 Until the first success questions come every 5 ms, since an instance is waited for; the longer it
-takes, the rarer: a twentieth of the time waited so far, but never rarer than the period. What is
-asked in between does not count as a failure: thresholds are in periods, as they were written.
+takes, the rarer: a twentieth of the time waited so far, but never rarer than the period. A built-in
+container says when it is worth asking, and is asked then. What is asked in between does not count
+as a failure: thresholds are in periods, as they were written.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ from boilerhouse.embedded.kubelet.checks import Check
 
 EAGER = 0.005
 EAGER_COMMAND = 0.050  # a command is a process each time
+EAGER_WITH_NEWS = 0.100  # who says when it is worth asking
 _SHARE = 20
 
 
@@ -30,13 +33,15 @@ class Timing:
     eager: float = EAGER
 
     @classmethod
-    def of(cls, probe: Mapping[str, Any]) -> Timing:
+    def of(cls, probe: Mapping[str, Any], *, news: bool = False) -> Timing:
+        """Read a probe; `news`: the container says when its answer has changed."""
+        eager = EAGER_COMMAND if "exec" in probe else EAGER
         return cls(
             float(probe.get("initialDelaySeconds", 0)),
             float(probe.get("periodSeconds", 10)),
             int(probe.get("successThreshold", 1)),
             int(probe.get("failureThreshold", 3)),
-            EAGER_COMMAND if "exec" in probe else EAGER,
+            EAGER_WITH_NEWS if news else eager,
         )
 
     def pause(self, waited: float) -> float:
@@ -47,9 +52,10 @@ class Timing:
 class Probe:
     """One probe of one running container."""
 
-    def __init__(self, timing: Timing, check: Check) -> None:
+    def __init__(self, timing: Timing, check: Check, news: asyncio.Event | None = None) -> None:
         self._timing = timing
         self._check = check
+        self._news = news or asyncio.Event()
         self.why = ""  # of the last failure
 
     async def succeeds(self, not_yet: Callable[[], None] = lambda: None) -> bool:
@@ -63,6 +69,7 @@ class Probe:
         began = counted = time()
         failures = 0
         while True:
+            self._news.clear()
             if await self._ask():
                 return True
             now = time()
@@ -73,7 +80,9 @@ class Probe:
                 counted = now
                 if failures >= timing.failures:
                     return False
-            await asyncio.sleep(timing.pause(now - began))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timing.pause(now - began)):
+                    await self._news.wait()
 
     async def follow(self, changed: Callable[[bool], None]) -> None:
         """Tell of readiness as it comes and goes, for ever."""

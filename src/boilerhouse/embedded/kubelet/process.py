@@ -106,7 +106,6 @@ class Container:
         await program.close()
         os.close(self._init_fd)
         oom_killed = self._group.oom_killed()
-        await asyncio.to_thread(self._group.remove)
         if program.start_error is not None:
             return Exit(code, start_error=program.start_error)
         number = code - 128 if 128 < code < 128 + signal.NSIG else None

@@ -129,6 +129,7 @@ class PodSandbox:
         self._forwarder = Forwarder(network)
         self._containers: set[Container] = set()
         self._prepared: set[PreparedContainer] = set()
+        self._removing: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
         self._closed = False
 
@@ -205,7 +206,14 @@ class PodSandbox:
             await _abandon(container, group)
             raise
         self._containers.add(container)
-        container.on_exit(self._containers.discard)
+        container.on_exit(lambda ended: self._ended(ended, group))
+
+    def _ended(self, container: Container, group: Group) -> None:
+        """Remove a container's group; beside what comes next, which has one of its own."""
+        self._containers.discard(container)
+        removing = asyncio.create_task(asyncio.to_thread(group.remove), name="cgroup")
+        self._removing.add(removing)
+        removing.add_done_callback(self._removing.discard)
 
     async def _hold(self, spec: ContainerSpec, group: Group) -> Container:
         """Start bwrap with pid 1, and return when the namespaces stand."""
@@ -288,6 +296,8 @@ class PodSandbox:
         for container in list(self._containers):
             container.signal(signal.SIGKILL)
         await asyncio.gather(*(container.wait() for container in list(self._containers)))
+        await asyncio.sleep(0)  # their groups are being removed from now on
+        await asyncio.gather(*self._removing)
         if self._uplink is not None:
             await self._uplink.close()
         self._network.close()
