@@ -1,6 +1,7 @@
 """A disk that forgets what was not synced: replays a recording and shows what a crash would leave.
 
 records ──► Disk.apply (one by one) ──► Disk.crash(loss, rng) ──► Image ──► a directory to open
+                                    ──► Disk.open_questions ──► Disk.left(answers) ──► Image
 
 The rules, as harsh as POSIX allows: data of a file is safe after an fsync of that file; a name is
 safe after an fsync of its directory, and only then; nothing else is. What was not synced may be
@@ -10,10 +11,12 @@ there or not, sector by sector; names of one directory become safe in the order 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from tests.faults.powerloss.recorder import Record
 
@@ -29,6 +32,24 @@ class Loss(Enum):
     NAMES = "data survives, names that were not synced are gone"
     SOME = "a random part survives, torn at sectors"
     NOTHING = "all survives, as when only the process dies"
+
+
+class Name(NamedTuple):
+    """Whether a name in a directory is there after a crash, and which file it is then."""
+
+    directory: int
+    name: str
+
+
+class Data(NamedTuple):
+    """How much of a file's content is there after a crash."""
+
+    file: int
+
+
+Question = Name | Data
+Answer = int | bytes | None
+"""Of a name: the number of what it leads to, or None; of data: the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +151,58 @@ class Disk:
     def crash(self, loss: Loss, rng: random.Random) -> Image:
         """Return what a crash at this moment leaves."""
         image = Image()
-        self._walk(_ROOT, PurePosixPath(), loss, rng, image)
+
+        def names(number: int) -> dict[str, int]:
+            return _names(self._directories[number], loss, rng)
+
+        def content(number: int) -> bytes:
+            return _content(self._files[number], loss, rng)
+
+        self._walk(_ROOT, PurePosixPath(), names, content, image)
+        return image
+
+    def settle(self) -> None:
+        """Let the kernel write everything back, as it does by itself after a while."""
+        for number in (*self._files, *self._directories):
+            self._sync(number)
+
+    def open_questions(self) -> dict[Question, list[Answer]]:
+        """Return what a crash would decide, each with all its answers; first what was safe.
+
+        Each name is a question of its own: even the names of one directory may become safe in any
+        order. Of data the answers are none, all, and some ways to tear it at sectors.
+        """
+        questions: dict[Question, list[Answer]] = {}
+        for number, directory in self._directories.items():
+            for name, _ in directory.unsafe:
+                if Name(number, name) not in questions:
+                    answers: list[Answer] = [directory.safe.get(name)]
+                    answers += [now for other, now in directory.unsafe if other == name]
+                    questions[Name(number, name)] = list(dict.fromkeys(answers))
+        for number, file in self._files.items():
+            if file.unsafe:
+                questions[Data(number)] = list(dict.fromkeys(_ways_to_tear(file)))
+        return questions
+
+    def left(self, answers: Mapping[Question, Answer]) -> Image:
+        """Return what is left after a crash that decided every question."""
+        image = Image()
+        decided: dict[int, dict[str, int]] = {}
+        for question, answer in answers.items():
+            if isinstance(question, Name):
+                safe = self._directories[question.directory].safe
+                names = decided.setdefault(question.directory, dict(safe))
+                assert not isinstance(answer, bytes)
+                _enter(names, question.name, answer)
+
+        def names_of(number: int) -> dict[str, int]:
+            return decided.get(number, self._directories[number].safe)
+
+        def content(number: int) -> bytes:
+            answer = answers.get(Data(number))
+            return answer if isinstance(answer, bytes) else bytes(self._files[number].safe)
+
+        self._walk(_ROOT, PurePosixPath(), names_of, content, image)
         return image
 
     def _born(self, record: Record) -> int:
@@ -142,26 +214,22 @@ class Disk:
         return self._files[self._numbers[record.inode]]
 
     def _walk(
-        self, number: int, at: PurePosixPath, loss: Loss, rng: random.Random, image: Image
+        self,
+        number: int,
+        at: PurePosixPath,
+        names: Callable[[int], dict[str, int]],
+        content: Callable[[int], bytes],
+        image: Image,
     ) -> None:
-        for name, child in self._names(self._directories[number], loss, rng).items():
+        for name, child in names(number).items():
             path = str(at / name)
             if child in self._directories:
                 image.directories.append(path)
-                self._walk(child, at / name, loss, rng, image)
+                self._walk(child, at / name, names, content, image)
                 continue
             image.names[path] = child
             if child not in image.contents:
-                image.contents[child] = _content(self._files[child], loss, rng)
-
-    def _names(self, directory: _Directory, loss: Loss, rng: random.Random) -> dict[str, int]:
-        if loss in (Loss.NOTHING, Loss.DATA):
-            return directory.now
-        names = dict(directory.safe)
-        if loss is Loss.SOME:
-            for name, number in directory.unsafe[: rng.randint(0, len(directory.unsafe))]:
-                _enter(names, name, number)
-        return names
+                image.contents[child] = content(child)
 
     def _sync(self, number: int) -> None:
         if number in self._files:
@@ -195,6 +263,16 @@ def _enter(names: dict[str, int], name: str, number: int | None) -> None:
         names[name] = number
 
 
+def _names(directory: _Directory, loss: Loss, rng: random.Random) -> dict[str, int]:
+    if loss in (Loss.NOTHING, Loss.DATA):
+        return directory.now
+    names = dict(directory.safe)
+    if loss is Loss.SOME:
+        for name, number in directory.unsafe[: rng.randint(0, len(directory.unsafe))]:
+            _enter(names, name, number)
+    return names
+
+
 def _content(file: _File, loss: Loss, rng: random.Random) -> bytes:
     content = bytearray(file.safe)
     if loss in (Loss.NOTHING, Loss.NAMES):
@@ -206,6 +284,19 @@ def _content(file: _File, loss: Loss, rng: random.Random) -> bytes:
                 if rng.random() < 0.5:
                     _change(content, piece)
     return bytes(content)
+
+
+def _ways_to_tear(file: _File) -> list[Answer]:
+    pieces = [piece for change in file.unsafe for piece in _sectors(change)]
+    none = pieces[:0]
+    kept = (none, pieces[:1], pieces[::2], pieces[1:], pieces[:-1], pieces)
+    answers: list[Answer] = []
+    for some in kept:
+        content = bytearray(file.safe)
+        for piece in some:
+            _change(content, piece)
+        answers.append(bytes(content))
+    return answers
 
 
 def _sectors(change: _Write | _Truncate) -> list[_Write | _Truncate]:

@@ -20,7 +20,7 @@ Broken = Callable[[Path, list[str]], Awaitable[list[str]]]
 async def lose_power(
     recording: Recording, broken: Broken, scratch: Path, rng: random.Random, moments: int
 ) -> list[str]:
-    """Return what is broken after a loss at each of some moments.
+    """Return what is broken after a loss at each of so many moments, or at all if there are fewer.
 
     Each moment is tried twice: all that was not synced is gone, and one of the milder losses.
     """
@@ -60,6 +60,8 @@ def unfaithful(recording: Recording, root: Path, ignored: Iterable[str] = ()) ->
 
 def _choose(records: list[Record], rng: random.Random, moments: int) -> set[int]:
     """Half of the moments lie right beside a sync or a promise, the rest anywhere."""
+    if moments > len(records):
+        return set(range(len(records) + 1))
     critical = [
         moment
         for at, record in enumerate(records)

@@ -80,6 +80,27 @@ def record(
     return Recording(root.stat().st_ino, list(records(log, root)))
 
 
+def record_many(library: Path, directory: Path, command: Sequence[str]) -> dict[str, Recording]:
+    """Run a program that records by itself, in DIRECTORY/<name>/disk and …/log; return all by name.
+
+    It sets POWERLOSS_ROOT and POWERLOSS_LOG before each process that has a recording of its own.
+    """
+    directory = directory.resolve()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "POWERLOSS_ROOT": str(directory / "nothing"),
+        "POWERLOSS_LOG": str(directory / "nothing.log"),
+    }
+    subprocess.run(command, env=environment, cwd=_REPOSITORY, check=True, timeout=100)
+    return {
+        str(log.parent.relative_to(directory)): Recording(
+            (log.parent / "disk").stat().st_ino, list(records(log, log.parent / "disk"))
+        )
+        for log in sorted(directory.rglob("log"))
+    }
+
+
 def records(log: Path, root: Path) -> Iterator[Record]:
     """Read a log; paths become relative to `root`, and "" for what lies outside."""
     data = log.read_bytes()

@@ -96,13 +96,19 @@ class Shelves:
             volume.sync(tenant)
         return replace(shelf, current=stored)
 
-    def drop(self, where: Place, shelf: Shelf, *gone: Stored) -> Shelf:
-        """Remove versions. Archive first: a manifest alone is a leftover to the next `load`."""
+    def drop(self, where: Place, shelf: Shelf, *gone: Stored, for_good: bool = False) -> Shelf:
+        """Remove versions. Archive first: a manifest alone is a leftover to the next `load`.
+
+        `for_good`: they are gone when this returns. Without, a loss of power may bring them back,
+        which does no harm to what was only pruned: it is again.
+        """
         with self._volume.descend(self._volume.versions, *where) as directory:
             for one in gone:
                 for ending in (ARCHIVE, MANIFEST, KEPT):
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(one.stem + ending, dir_fd=directory)
+            if for_good:
+                self._volume.sync(directory)
         return replace(shelf, versions=tuple(one for one in shelf.versions if one not in gone))
 
     def exempt(self, where: Place, shelf: Shelf, stored: Stored) -> Shelf:
@@ -190,8 +196,8 @@ class Shelves:
         volume = self._volume
         try:
             with volume.descend(volume.root, where.tenant) as tenant:
+                volume.sync(tenant)  # that it is not there is told as well
                 found = os.stat(where.workload + ARCHIVE, dir_fd=tenant, follow_symlinks=False)
-                volume.sync(tenant)
         except FileNotFoundError:
             return None
         return found.st_ino if stat.S_ISREG(found.st_mode) else None
@@ -199,15 +205,21 @@ class Shelves:
     def _read(self, directory: int, inode: int | None) -> Shelf:
         """Read the manifests; what has no archive is what a crash left of a version."""
         files = {name: file for name in names(directory) if (file := places.version_file(name))}
+        archives = {
+            name.removesuffix(ARCHIVE): os.stat(name, dir_fd=directory, follow_symlinks=False)
+            for name, file in files.items()
+            if file.ending == ARCHIVE
+        }
+        # An archive without a manifest was never promised to anybody, unless it is current and
+        # that is its only version.
+        told = {about.st_ino for stem, about in archives.items() if stem + MANIFEST in files}
         found: list[Stored] = []
         current: Stored | None = None
-        for name, file in files.items():
-            if file.ending != ARCHIVE:
-                continue
-            stem = name.removesuffix(ARCHIVE)
-            about = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if stem + MANIFEST not in files and about.st_ino != inode:
-                os.unlink(name, dir_fd=directory)  # never promised to anybody
+        for stem, about in archives.items():
+            name = stem + ARCHIVE
+            file = files[name]
+            if stem + MANIFEST not in files and (about.st_ino != inode or inode in told):
+                os.unlink(name, dir_fd=directory)
                 continue
             manifest = self._manifest(directory, stem, file.digest, about.st_size)
             stored = Stored(file.seq, manifest, exempt=stem + KEPT in files)

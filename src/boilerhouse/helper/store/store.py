@@ -201,7 +201,7 @@ class Store:
                     "current-version",
                     f"version {seq} is the current one: make another current, or delete all",
                 )
-            self._remember(where, self._shelves.drop(where, shelf, gone))
+            self._remember(where, self._shelves.drop(where, shelf, gone, for_good=True))
 
     def exempt(self, where: Place, digest: str) -> None:
         """Never prune the newest version of this content: something of it was left out."""
