@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from boilerhouse.agent.archive.wire import ENDED, READY, SAID, STARTED
+from boilerhouse.agent.archive.wire import ENDED, READY, SAID, STARTED, STREAMS
 
 PIECE = 256 << 10
 _PATIENCE = 30.0  # seconds for a Python to start, on whatever machine
@@ -50,45 +50,49 @@ class _Child:
         self.ended.set_result(code)
 
 
+class _ToItsEnd(asyncio.StreamReaderProtocol):
+    """Feeds a reader, and closes the stream when there is no more."""
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return False
+
+
 class _Streams:
-    """Our ends of a worker's streams; `theirs` until it has them."""
+    """Our ends of a worker's streams, and `theirs` until it has them.
+
+    Sockets, whose numbers are closed once: of a pipe that it was given, uvloop closes the number
+    twice, and by then that may be the number of a file that another thread has just opened.
+    """
 
     def __init__(self) -> None:
-        stdin, self._their_stdin = socket.socketpair()  # only of sockets are there writers
-        stdout, their_stdout = os.pipe()
-        stderr, their_stderr = os.pipe()
-        self.theirs = [self._their_stdin.fileno(), their_stdout, their_stderr]
-        self._stdin = stdin
-        self._ours = [open(one, "rb", buffering=0) for one in (stdout, stderr)]  # noqa: PTH123, SIM115
-        self._transports: list[asyncio.BaseTransport] = []
+        pairs = [socket.socketpair() for _ in range(STREAMS)]
+        self._ours = [ours for ours, _ in pairs]
+        self.theirs = [theirs for _, theirs in pairs]
+        self._made: list[tuple[asyncio.Transport, _ToItsEnd]] = []
+        self._begun = 0  # with the loop, which closes what it cannot use
 
     async def open(self) -> tuple[asyncio.StreamWriter, asyncio.StreamReader, asyncio.StreamReader]:
         loop = asyncio.get_running_loop()
-        _, writer = await asyncio.open_unix_connection(sock=self._stdin)
-        self._transports.append(writer.transport)
-        readers = []
-        for file in self._ours:
-            reader = asyncio.StreamReader(limit=PIECE)
-            transport, _ = await loop.connect_read_pipe(
-                partial(asyncio.StreamReaderProtocol, reader), file
-            )
-            self._transports.append(transport)
-            readers.append(reader)
-        return writer, readers[0], readers[1]
+        readers = [asyncio.StreamReader(limit=PIECE) for _ in self._ours]
+        for ours, reader in zip(self._ours, readers, strict=True):
+            ours.setblocking(False)
+            self._begun += 1
+            made = await loop.create_unix_connection(partial(_ToItsEnd, reader), sock=ours)
+            self._made.append(made)
+        return asyncio.StreamWriter(*self._made[0], readers[0], loop), readers[1], readers[2]
 
     def give(self) -> None:
         """Close theirs: the worker has them by now, or never will."""
-        self._their_stdin.close()
-        for number in self.theirs[1:]:
-            os.close(number)
+        for theirs in self.theirs:
+            theirs.close()
 
     def close(self) -> None:
         """Close ours."""
-        for transport in self._transports:
+        for transport, _ in self._made:
             transport.close()
-        self._stdin.close()
-        for file in self._ours[max(0, len(self._transports) - 1) :]:
-            file.close()
+        for ours in self._ours[self._begun :]:
+            ours.close()
 
 
 class Forked:
@@ -173,7 +177,7 @@ class Stem:
             if self.died:
                 raise NotForked("the stem has died")
             answer: asyncio.Future[_Child] = self._loop.create_future()
-            socket.send_fds(self._channel, [b"f"], streams.theirs)
+            socket.send_fds(self._channel, [b"f"], [theirs.fileno() for theirs in streams.theirs])
             self._asked.append(answer)
             return Forked(await answer, *ours)
         except OSError as error:

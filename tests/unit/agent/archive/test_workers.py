@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from boilerhouse.agent.archive import workers as archive_workers
 from boilerhouse.agent.archive.model import Limits, Owners
@@ -169,6 +171,38 @@ async def test_a_stem_that_dies_is_replaced(tmp_path: Path) -> None:
     assert (await fingerprint({"/w": tmp_path}, workers)).entries == 2
     await workers.close()
     assert not any(runs(pid) for pid in (first, child, second))
+
+
+def test_no_file_of_others_is_closed(tmp_path: Path) -> None:
+    """In the loop that `up` runs, a hundred workers come and go while a thread opens files: each
+    of these stays open until the thread itself closes it."""
+    ended = threading.Event()
+    lost: list[OSError] = []
+
+    def open_and_close() -> None:
+        while not ended.is_set() and not lost:
+            opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]
+            for number in opened:
+                try:
+                    os.close(number)
+                except OSError as error:
+                    lost.append(error)
+
+    async def work() -> None:
+        workers = await with_stem()
+        for _ in range(10):
+            await asyncio.gather(*(fingerprint({"/w": tmp_path}, workers) for _ in range(10)))
+        await workers.close()
+
+    thread = threading.Thread(target=open_and_close)
+    thread.start()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work())
+    finally:
+        ended.set()
+        thread.join()
+    assert lost == []
 
 
 async def test_none_is_kept_unless_asked_for(tmp_path: Path) -> None:
