@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,16 @@ _FINE = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 class Lane:
     """One pytest, and what it printed so far."""
 
-    def __init__(self, name: str, arguments: Sequence[str], output: Path) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], directory: Path) -> None:
         self.name = name
-        self._output = output
+        self._output = directory / f"{name}.txt"
         self._since = time.monotonic()
-        with output.open("wb") as file:
+        with self._output.open("wb") as file:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "pytest", "-p", "tests.lanes", "--lane", name,
-                    "-o", f"cache_dir=.pytest_cache/{name}", "-m", "not soak", *arguments,
+                    "-o", f"cache_dir=.pytest_cache/{name}", "--basetemp", directory / name,
+                    "-m", "not soak", *arguments,
                 ],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                 process_group=0,  # or Ctrl-C would reach it twice, the second time in a teardown
@@ -63,9 +65,9 @@ class Lane:
 def run(names: Sequence[str], arguments: Sequence[str]) -> dict[str, int]:
     """Run lanes beside each other, print each when it ends, and return their exit codes."""
     codes: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(prefix="boilerhouse-lanes-") as directory:
-        running = [Lane(name, arguments, Path(directory, name)) for name in names]
-        told = time.monotonic()
+    told = time.monotonic()
+    with _directory() as directory:
+        running = [Lane(name, arguments, directory) for name in names]
         try:
             while running:
                 time.sleep(0.2)
@@ -79,6 +81,19 @@ def run(names: Sequence[str], arguments: Sequence[str]) -> dict[str, int]:
         finally:
             _end(running)
     return codes
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """Have a directory for what the tests write. pytest's own tidies up after other runs.
+
+    Their trees may be deeper than Python can walk: a test that was killed did not remove them.
+    """
+    path = tempfile.mkdtemp(prefix="bh-tests-")
+    try:
+        yield Path(path)
+    finally:
+        subprocess.run(["rm", "-rf", path], check=False)
 
 
 def _end(lanes: Iterable[Lane]) -> None:
