@@ -105,6 +105,18 @@ def disk_of(workload: Dynamic) -> int:
     return disk if isinstance(disk, int) else 0
 
 
+def overlays_of(workload: Dynamic) -> list[str]:
+    """Return the directories that an archive can be restored into; 422 if there are none."""
+    found = (workload.spec.get("filesystem") or {}).get("overlayDirs")
+    if not isinstance(found, list) or not found:
+        message = (
+            f"workload {workload.metadata.name!r} has no filesystem.overlayDirs: nothing of an"
+            " archive could be restored into its instances"
+        )
+        raise Problem(422, "NothingToRestore", message)
+    return [str(path) for path in found]
+
+
 async def require_unused(house: House, tenant: str, workload: str) -> None:
     """Refuse with 409 while the tenant has an instance of the workload; the server is asked."""
     for claim in await house.operator.holdings.find(tenant, workload):

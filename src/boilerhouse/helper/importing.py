@@ -1,18 +1,20 @@
 """Could what somebody uploads be restored? Looked at before it becomes a version.
 
-Incoming (settled) ─► the reader that restores use ─► Counted, or Refused
+Incoming (settled) ─► Reader ─► Entries ─► Sketch: what restores use, without files ─► Counted
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from boilerhouse.agent.archive.entries import Entries
 from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.header import BLOCK
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.archive.reader import Reader
+from boilerhouse.agent.archive.sketch import Sketch
 from boilerhouse.agent.archive.source import Inflater, Source
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper.store.volume import Incoming
@@ -28,18 +30,20 @@ class Counted:
     content: int
 
 
-def inspect(incoming: Incoming, limits: Limits) -> Counted:
+def inspect(incoming: Incoming, limits: Limits, overlays: Sequence[str]) -> Counted:
     """Read an archive through; `Refused` unless an instance would take it. Blocks.
 
-    Whether there are overlay directories for what is in it is not known here.
+    `overlays` are the directories that there are for what is in it. Without any it is not known
+    which there will be: then only names, sizes and the archive itself are judged.
     """
     file = incoming.reopen()
     try:
         source = Source(Inflater(partial(os.read, file, _PIECE)).piece)
         reader = Reader(source, limits.entries, limits.content, limits.name)
+        targets = {_path(overlay): Sketch(reader.imply) for overlay in overlays}
+        entries = Entries(source, reader, targets, lambda _, layout: source.skip(layout[2]))
         while (found := reader.next()) is not None:
-            member, _, layout = found
-            source.skip(layout[2] + -member.size % BLOCK)
+            entries.place(*found)
         reader.finish()
     except BadArchive as bad:
         if bad.code == "too-large":
@@ -49,4 +53,16 @@ def inspect(incoming: Incoming, limits: Limits) -> Counted:
         ) from None
     finally:
         os.close(file)
+    if overlays and not entries.placed:
+        wanted = " or ".join(f"{overlay.strip('/')}/" for overlay in overlays)
+        raise Refused(
+            422,
+            "nothing-to-restore",
+            f"none of the archive's {reader.entries} entries is in an overlay directory of the"
+            f" workload: their names must begin with {wanted}",
+        )
     return Counted(reader.entries, reader.content)
+
+
+def _path(overlay: str) -> tuple[bytes, ...]:
+    return tuple(os.fsencode(overlay.strip("/")).split(b"/"))

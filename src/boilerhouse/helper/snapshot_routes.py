@@ -61,6 +61,7 @@ class SnapshotRoutes:
             "restore", at_once=capacity.restores, limit=waiting, patience=patience
         )
         self._transfers = asyncio.Semaphore(capacity.transfers)
+        self._inspections = asyncio.Semaphore(1)  # of two million entries one takes 32 MiB
         self._routes: dict[tuple[str, str], Handler] = {
             ("GET", wire.CURRENT): self._current,
             ("GET", wire.SNAPSHOTS): self._list,
@@ -162,13 +163,15 @@ class SnapshotRoutes:
         where, expect = _place(request), request.param("expect")
         keep = _kept(_number(request, "keep") or wire.KEEP)
         limits = Limits.of_disk(_number(request, "disk") or 0)
+        overlays = request.params("overlay")
         await self._begin_transfer()
         try:
             incoming = await self._threads.run(self._store.incoming)
             try:
                 await receive(request.body, incoming, self._threads)
                 await self._threads.run(incoming.settle)
-                counted = await self._threads.run(inspect, incoming, limits)
+                async with self._inspections:
+                    counted = await self._threads.run(inspect, incoming, limits, overlays)
                 version = await self._threads.run(
                     self._store.put,
                     where,

@@ -8,7 +8,7 @@ Errors are those of `asking.py`: `HelperUnavailable` and `AgentUnavailable` (bot
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from boilerhouse.agent import protocol
@@ -137,12 +137,16 @@ class SnapshotClient:
         expect: str | None = None,
         keep: int = KEEP,
         disk: int = 0,
+        overlays: Sequence[str] = (),
     ) -> Version:
         """Import an archive as the new current version; `disk` is the workload's, in GiB.
 
         With `expect` only if current has this digest ("": if there is none); else 409 changed.
+        `overlays` are the workload's: what could not be restored into them is 422 bad-archive, and
+        422 nothing-to-restore if no entry is in any. Without them that is not judged.
         """
         query = [("tenant", tenant), ("workload", workload), ("keep", str(keep))]
+        query += [("overlay", path) for path in overlays]
         if disk:
             query.append(("disk", str(disk)))
         if expect is not None:

@@ -64,7 +64,7 @@ async def test_uploads_are_judged_before_they_are_read(rest: Rest) -> None:
     """An unknown workload, a wrong digest and a body that is too long never reach the store."""
     put = f"/api/v1{OF_ALICE}"
     assert (await rest.http.put(put, content=b"x")).status_code == 404
-    await rest.world.ready_workload()
+    await rest.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
     wrong = await rest.http.put(put, content=b"x", params={"expect": "abc"})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "BadRequest")
     long = await rest.http.put(put, content=b"x", headers={"content-length": str(1 << 40)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from boilerhouse.agent.peer import Unreachable
 from boilerhouse.api.auth import Caller
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.snapshots import SnapshotClient
+from tests.security.archives.hostile import END, file, symlink
 from tests.unit.api.conftest import Rest, archive
 
 OF_ALICE = "/tenants/alice/workloads/web/snapshots"
@@ -27,7 +29,7 @@ async def put(rest: Rest, content: bytes, tenant: str = "alice", **query: str) -
 
 @pytest.fixture
 async def rest(storing: Rest) -> Rest:
-    await storing.world.ready_workload()
+    await storing.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
     return storing
 
 
@@ -97,6 +99,28 @@ async def test_no_more_versions_are_kept_than_the_workload_says(rest: Rest) -> N
 async def _keeps(rest: Rest, count: int) -> bool:
     held = await rest.house.workload("web")
     return bool((held.spec.get("filesystem") or {}).get("keepVersions") == count)
+
+
+async def test_what_could_never_be_restored_is_not_stored(rest: Rest) -> None:
+    """422 with the reason before it becomes current: what is refused, and what has no place."""
+    good = (await put(rest, archive(n="1"))).json()
+    refused = await put(rest, gzip.compress(symlink(b"workspace", b"/etc") + END))
+    assert (refused.status_code, refused.json()["code"]) == (422, "BadArchive")
+    for content in (file(b"etc/passwd"), b""):
+        useless = await put(rest, gzip.compress(content + END))
+        assert (useless.status_code, useless.json()["code"]) == (422, "NothingToRestore")
+        assert "must begin with workspace/" in useless.json()["error"]
+    current = (await rest.get(f"{OF_ALICE}/current")).json()
+    assert current["digest"] == good["digest"]
+
+
+async def test_a_workload_that_keeps_nothing_takes_no_archive(rest: Rest) -> None:
+    """Without overlay directories there is no place that an archive could go."""
+    await rest.world.ready_workload("bare")
+    path = "/api/v1/tenants/alice/workloads/bare/snapshots"
+    refused = await rest.http.put(path, content=archive(n="1"))
+    assert (refused.status_code, refused.json()["code"]) == (422, "NothingToRestore")
+    assert "overlayDirs" in refused.json()["error"]
 
 
 async def test_an_upload_may_say_what_it_replaces(rest: Rest) -> None:

@@ -33,7 +33,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
         rest.served() as address,
     ):
         shell = Shell(rest, address, tmp_path)
-        await shell.workload()
+        await rest.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
         yield shell
 
 

@@ -19,6 +19,7 @@ from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.wire import Version
+from tests.security.archives.hostile import END, directory, file, hard_link, symlink
 from tests.unit.helper.archives import archive
 from tests.unit.helper.bench import Bench, working
 from tests.unit.helper.test_saving import refused
@@ -79,6 +80,35 @@ async def test_what_is_no_archive(bench: Bench, content: bytes, why: str) -> Non
     assert why in str(error)
     assert await bench.current() is None
     assert not bench.leftovers()
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([symlink(b"data/l", b"/tmp"), file(b"data/l/x")], "'l' is no directory"),
+        ([hard_link(b"data/h", b"/etc/passwd")], "absolute"),
+        ([hard_link(b"data/h", b"elsewhere/x")], "is linked to"),
+        ([symlink(b"data", b"/etc")], "overlay directory is something else"),
+        ([file(b"data/d/x"), file(b"data/d")], "with entries and something else"),
+    ],
+)
+async def test_what_no_instance_would_take(bench: Bench, members: list[bytes], why: str) -> None:
+    """It never becomes a version if one knows where it would go; else only names are judged."""
+    content = gzip.compress(b"".join(members) + END)
+    error = await refused("bad-archive", put(bench, content, ("overlay", "/data")))
+    assert (error.status, why in str(error)) == (422, True)
+    assert await bench.current() is None
+    assert not bench.leftovers()
+    await put(bench, content)
+
+
+async def test_what_has_no_place(bench: Bench) -> None:
+    """An archive of nothing that the workload keeps is refused; an empty directory will do."""
+    for content in (gzip.compress(END), archive({"a": b"x"})):
+        error = await refused("nothing-to-restore", put(bench, content, ("overlay", "/data")))
+        assert (error.status, "begin with data/" in str(error)) == (422, True)
+        await put(bench, content)
+    await put(bench, gzip.compress(directory(b"data/") + END), ("overlay", "/data"))
 
 
 async def test_what_is_too_large(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from boilerhouse.api.stored import (
     disk_of,
     keep_of,
     no_snapshot,
+    overlays_of,
     require_unused,
     shown,
     snapshots_of,
@@ -198,10 +199,11 @@ async def upload(
 ) -> Response[Snapshot]:
     """Store a gzip tar, the request's body, as the new current version; 409 if it is in use."""
     tenant = tenant_id(tenant)
-    disk = disk_of(await house.workload(workload))
+    found = await house.workload(workload)
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
     await require_unused(house, tenant, workload)
+    overlays = overlays_of(found)
     body = Upload(request)
     try:
         made = await snapshots_of(house).put(
@@ -210,7 +212,8 @@ async def upload(
             body,
             expect="" if expect == "none" else expect,
             keep=await keep_of(house, workload),
-            disk=disk,
+            disk=disk_of(found),
+            overlays=overlays,
         )
     finally:
         await body.close()
