@@ -130,6 +130,35 @@ async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
     )
 
 
+async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(
+    kept: World, shelf: Shelf
+) -> None:
+    """Resume false starts; who may have files waits, and says so in its detail and by an Event."""
+    shelf.stored["bob", "web"] = "d" * 64
+    shelf.away = "the snapshot helper does not run"
+    clean = await kept.operator.acquirer.acquire("bob", "web", resume=False)
+    assert (clean.phase, clean.source) == ("Active", Source.COLD)
+    waits = await kept.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=1))
+    assert waits.phase == "Pending" and waits.claim is not None and waits.claim.status is not None
+    words = "waiting for the snapshot helper, which must say whether files are stored:"
+    assert waits.claim.status.detail == f"{words} {shelf.away}"
+
+    async def told() -> bool:
+        events = (await kept.client.list(EVENTS)).items
+        return any(
+            e.reason == "SnapshotsUnavailable" and e.type == "Warning" and words in e.message
+            for e in events
+        )
+
+    await kept.settles(told)
+    shelf.away = ""
+    found = await kept.claimed(NAME)
+    assert found.status is not None and found.status.detail == ""
+    # What is stored is what the clean start may replace, though nobody knew when it started.
+    gone = await kept.operator.releaser.release("bob", "web")
+    assert (gone.phase, gone.aside, shelf.bases) == ("Released", False, ["d" * 64])
+
+
 async def test_a_damaged_version_is_never_an_empty_instance(kept: World, shelf: Shelf) -> None:
     """Error names it; the one before it is restored only if somebody says so."""
     shelf.stored["alice", "web"] = "d" * 64
@@ -209,7 +238,11 @@ async def test_retry_and_force(kept: World, shelf: Shelf) -> None:
     assert again.phase == "ReleaseFailed"
     assert again.release is not None and again.release.attempts == 6
     found = await releaser.failed_claim("alice", "web")
-    assert would_lose(found).startswith("everything that the tenant wrote since")
+    told = {stored: would_lose(found, stored) for stored in (None, "", "d" * 64)}
+    assert all(one.startswith("everything that the tenant wrote since") for one in told.values())
+    assert told[None].endswith("nobody can say if a version is stored")
+    assert told[""].endswith("no version is stored")
+    assert told["d" * 64].endswith(f"version {'d' * 64} is kept")
     forced = await releaser.force("alice", "web")
     assert (forced.phase, forced.saved) == ("Released", "")
     assert forced.detail.endswith("what was newer than the last snapshot is lost")

@@ -203,9 +203,16 @@ MUTANTS = _ELSEWHERE | {
     ),
     "nothing is looked up": Mutant(
         "boilerhouse.claims.restoring",
-        "return () if known or not keeps_files else (LookUpSnapshot(),)",
+        "return (LookUpSnapshot(must=claim.resume),)",
         "return ()",
         _COMING_BACK + "test_nothing_becomes_active_before_it_was_looked_up",
+    ),
+    "a clean start that nobody could tell about has no past": Mutant(
+        "boilerhouse.claims.releasing",
+        "    return None if known else LookUpSnapshot()",
+        "    return None",
+        "tests/unit/claims/test_releasing.py"
+        "::test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew",
     ),
     "idle by what was seen long ago": Mutant(
         "boilerhouse.claims.build",

@@ -50,6 +50,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.snapshots import Refused
+from boilerhouse.claims.trying import REASONS
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.instances.build import cold_pod
 from boilerhouse.instances.identity import Identities, Identity
@@ -66,8 +67,10 @@ log = structlog.get_logger(__name__)
 AT_ONCE = timedelta(0)
 
 # Told as Events although the phase stays what it is.
-_TOLD = frozenset({"DiskPressure", "SnapshotConflict", "RestorePrevious", "Saved"})
-_TROUBLE = frozenset({"DiskPressure", "SnapshotConflict", "RestorePrevious", "InstanceLost"})
+_TROUBLE = frozenset(
+    {"DiskPressure", "SnapshotConflict", "RestorePrevious", "InstanceLost", *REASONS.values()}
+)
+_TOLD = frozenset({"Saved", *_TROUBLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +167,8 @@ class Applier:
     async def _about_files(self, key: Key, claim: ClaimSeen, seen: Seen, step: Step) -> None:
         files = self.files
         match step:
-            case LookUpSnapshot():
-                await files.look_up(key, claim)
+            case LookUpSnapshot(must):
+                await files.look_up(key, claim, must=must)
             case LookUpPrevious(digest):
                 await files.look_up_previous(key, claim, digest)
             case Restore():

@@ -13,8 +13,9 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.rounds import release_of
-from boilerhouse.claims.seen import ClaimSeen, Save, SavedSeen, UsageSeen
+from boilerhouse.claims.seen import ClaimSeen, LookUpSnapshot, Save, SavedSeen, UsageSeen
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.setback import Setback
 from boilerhouse.idle.verdict import ChangesSeen
@@ -59,6 +60,7 @@ class Memory:
         self.sole: Results[bool] = Results()  # of `looked_at`
         self.delivered: Results[bool] = Results()  # of a life of the agent
         self.stored: Results[str] = Results()  # of the claim's UID
+        self.unanswered: Results[bool] = Results()  # of the claim's UID
         self.corrupt: Results[str] = Results()  # of the claim's UID
         self.previous: Results[str] = Results()  # of the digest of a bad version
         self.skipped: Results[tuple[str, ...]] = Results()  # of the Pod's UID
@@ -84,7 +86,13 @@ class Memory:
             elif before.refused and before.step != step and not refused:
                 return
             self._failing.note(key, _failing_at(claim), True)
-        longer = SAVING if step == Save.__name__ else 1.0
+        saving = step == Save.__name__ or (
+            # What a save must know first waits for the same helper.
+            step == LookUpSnapshot.__name__
+            and claim is not None
+            and claim.status.phase == ClaimPhase.RELEASING
+        )
+        longer = SAVING if saving else 1.0
         self.setbacks.note(key, step, why, refused=refused, longer=longer)
 
     def usage(self, key: Key, pod: InstanceSeen) -> UsageSeen:

@@ -35,7 +35,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.status import failed, farewell, leave, moved, recovered, said, with_instance
-from boilerhouse.claims.trying import NOW, attempt
+from boilerhouse.claims.trying import NOW, attempt, setback_of, waiting
 from boilerhouse.core.names import READY
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.workloads.machine import WorkloadPhase
@@ -78,6 +78,8 @@ def obtain(seen: Seen, claim: ClaimSeen) -> Plan:
                 return recovered(seen, claim, "")
             return _activate(seen, claim, pod)
         case _Starting(detail, again_in):
+            if in_error and seen.setback is not None and seen.setback.step in seen.busy:
+                return Wait(detail, LOOK_AGAIN)  # once more what made it an Error
             if in_error:
                 return recovered(seen, claim, detail)
             plan = said(claim, ClaimPhase.PENDING, "Starting", detail)
@@ -160,7 +162,10 @@ def _ready(
         hook = restoring.hook(seen, claim, pod)
         if hook is None:
             return _Usable(pod)
-        return _Starting("its hook runs") if RunHook.__name__ in seen.busy else Do((hook,))
+        if RunHook.__name__ not in seen.busy:
+            return Do((hook,))
+        setback = setback_of(seen, RunHook)
+        return _Starting("its hook runs" if setback is None else waiting(setback))
     if pod.image_failure:
         left = IMAGE_PATIENCE - pod.waited
         detail = f"the image does not arrive: {pod.image_failure}"

@@ -162,6 +162,7 @@ class Reader:
             busy=self.jobs.of(key),
             sole=memory.sole.get(key, looked_at(claim)) is not None,
             stored=stored,
+            unanswered=memory.unanswered.get(key, claim.uid) is not None,
             corrupt=corrupt,
             previous=memory.previous.get(key, corrupt),
             delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,

@@ -177,15 +177,21 @@ class Releaser:
         raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
 
 
-def would_lose(claim: Claim) -> str:
-    """Say what is lost if a release is forced."""
+def would_lose(claim: Claim, current: str | None) -> str:
+    """Say what is lost if a release is forced.
+
+    `current`: digest of what is stored now, "" if nothing is, None if nobody can tell.
+    """
     refs = None if claim.status is None else claim.status.snapshot
     if refs is not None and refs.saved:
         return f"nothing: version {refs.saved} is saved"
     since = None if claim.status is None else claim.status.claimed_at
     when = "" if since is None else f" since {rfc3339(since)}"
-    base = refs.base if refs is not None else ""
-    kept = f"version {base} is kept" if base else "no version is stored"
+    stored = (refs.base if refs is not None else "") if current is None else current
+    if stored:
+        kept = f"version {stored} is kept"
+    else:
+        kept = "no version is stored" if current == "" else "nobody can say if a version is stored"
     return f"everything that the tenant wrote{when}; {kept}"
 
 

@@ -27,6 +27,7 @@ from boilerhouse.claims.seen import (
     ClaimSeen,
     DeleteClaim,
     DeletePod,
+    LookUpSnapshot,
     Plan,
     RemoveFinalizer,
     RunHook,
@@ -91,7 +92,7 @@ def _saving(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
         if left > NOW:
             return Wait("the instance was told to stop by somebody else", left)
     spec = None if seen.workload is None else seen.workload.spec
-    step = _hook(seen, claim, pod, spec) or _save(claim, pod, spec)
+    step = _hook(seen, claim, pod, spec) or _look_up(seen, claim) or _save(seen, claim, pod, spec)
     setback = setback_of(seen, step)
     # A Pod that is going anyway is saved while it can be: its grace is all the time there is.
     final = pod.terminating or bool(refs.saved)
@@ -103,10 +104,24 @@ def _saving(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
     return patiently(seen, step)
 
 
-def _save(claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Save:
-    refs = claim.status.snapshot or SnapshotRefs()
+def _look_up(seen: Seen, claim: ClaimSeen) -> LookUpSnapshot | None:
+    """Return the look-up if the instance started clean while nobody could say what is stored.
+
+    Nobody can have stored anything since: what is current is what was when it started.
+    """
+    known = claim.resume or claim.status.snapshot is not None or seen.stored is not None
+    return None if known else LookUpSnapshot()
+
+
+def _refs(seen: Seen, claim: ClaimSeen) -> SnapshotRefs:
+    if claim.status.snapshot is not None:
+        return claim.status.snapshot
+    return SnapshotRefs() if claim.resume else SnapshotRefs(base=seen.stored or "")
+
+
+def _save(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Save:
     keep = Filesystem().keep_versions if spec is None else spec.filesystem.keep_versions
-    return Save(pod, refs.base, release_of(claim.status).round, keep)
+    return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)
 
 
 def _hook(
@@ -126,7 +141,7 @@ def _hook(
 
 
 def _written_down(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, saved: SavedSeen) -> WriteStatus:
-    refs = structs.replace(claim.status.snapshot or SnapshotRefs(), saved=saved.digest)
+    refs = structs.replace(_refs(seen, claim), saved=saved.digest)
     past = structs.replace(release_of(claim.status), saved_of=pod.incarnation)
     status = moved(claim, ClaimPhase.RELEASING, claim.status.detail)
     status = structs.replace(status, snapshot=refs, release=past)

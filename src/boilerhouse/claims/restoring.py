@@ -3,6 +3,10 @@
 LookUpSnapshot ─► is there a version? ─► written down in the status ─► Restore ─► noted on the Pod
              └──► none, or resume is false: nothing to wait for        ─► hook ─► Active
 
+Whether there is a version only the helper knows: while it is away such a claim waits, and says so.
+With `resume: false` it starts clean whatever the answer; what it may replace later is then looked
+up before it is saved (releasing.py).
+
 What is written down is what everybody restores: processes may have looked at different moments. An
 instance that was to get files becomes Active with exactly those files in it, or not at all.
 
@@ -32,6 +36,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.status import DATA_RESTORED, moved, stating
+from boilerhouse.claims.trying import setback_of, waiting
 from boilerhouse.core.condition import ConditionStatus
 from boilerhouse.core.names import RESTORE_PREVIOUS
 from boilerhouse.instances.seen import InstanceSeen
@@ -42,9 +47,11 @@ POST_RESTORE = "postRestore"
 
 
 def must_look(seen: Seen, claim: ClaimSeen, keeps_files: bool) -> tuple[LookUpSnapshot, ...]:
-    """Return the look-up if its result is needed and not known yet."""
+    """Return the look-up if its result is not known yet, and needed or easy to have."""
     known = claim.status.snapshot is not None or seen.stored is not None
-    return () if known or not keeps_files else (LookUpSnapshot(),)
+    if known or not keeps_files or (seen.unanswered and not claim.resume):
+        return ()
+    return (LookUpSnapshot(must=claim.resume),)
 
 
 def wanted(seen: Seen, claim: ClaimSeen) -> str:
@@ -101,7 +108,8 @@ def bring_back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
             return Wait("the instance starts again with the tenant's files")
         return None
     if Restore.__name__ in seen.busy:
-        return Wait("the tenant's files are being restored")
+        failed = setback_of(seen, Restore)
+        return Wait("the tenant's files are being restored" if failed is None else waiting(failed))
     if not (pod.ip and pod.agent_runs):
         return None  # it is starting, which is told elsewhere
     if seen.corrupt == digest and claim.restore_previous:
@@ -145,8 +153,9 @@ def source_of(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Source:
 
 def with_files(seen: Seen, claim: ClaimSeen, status: ClaimStatus) -> ClaimStatus:
     """Return the status of a claim that becomes Active, with what its files are."""
-    if status.snapshot is None and seen.stored:
-        # It starts clean, and what is stored is what it may replace.
+    if status.snapshot is None and seen.stored is not None and not claim.resume:
+        # It starts clean, and what is stored, or nothing, is what it may replace. Not written: not
+        # known.
         status = structs.replace(status, snapshot=SnapshotRefs(base=seen.stored))
     digest = wanted(seen, claim)
     if not digest:

@@ -112,6 +112,7 @@ class Seen:
     busy: frozenset[str] = frozenset()  # names of steps that are under way in this process
     # Results of steps, each for this very claim, instance and round; None: not known here.
     stored: str | None = None  # digest of the current version of the tenant's files; "": none
+    unanswered: bool = False  # that was asked for in vain, and is not needed yet
     corrupt: str = ""  # digest of a version whose stored bytes are bad
     previous: str | None = None  # digest of the newest good version before that one; "": none
     skipped: tuple[str, ...] = ()  # entries of a restored version that have no place any more
@@ -163,7 +164,9 @@ class DeliverIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LookUpSnapshot:
-    """Find out which version of the tenant's files is current."""
+    """Find out which version of the tenant's files is current; without `must`, if that is easy."""
+
+    must: bool = True
 
 
 @dataclass(frozen=True, slots=True)

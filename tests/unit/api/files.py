@@ -13,15 +13,22 @@ from boilerhouse.core.errors import Retry
 
 @dataclass
 class Files:
-    """What is stored, by tenant and workload; `failing` says why nothing can be saved."""
+    """What is stored, by tenant and workload; `failing` says why nothing can be saved.
+
+    `away` says why nobody can tell what is stored.
+    """
 
     failing: str = ""
+    away: str = ""
+    bases: list[str] = field(default_factory=list)  # of what was saved
     aside: bool = False
     stored: dict[tuple[str, str], str] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
     newest: int | None = None  # change in every instance
 
     async def current(self, tenant: str, workload: str) -> str:
+        if self.away:
+            raise Retry(self.away)
         return self.stored.get((tenant, workload), "")
 
     async def previous(self, tenant: str, workload: str, digest: str) -> str:
@@ -38,6 +45,7 @@ class Files:
     ) -> SavedSeen:
         if self.failing:
             raise Retry(self.failing)
+        self.bases.append(base)
         digest = hashlib.sha256(f"{uid} {turn}".encode()).hexdigest()
         if not self.aside:
             self.stored[tenant, workload] = digest

@@ -107,6 +107,7 @@ async def test_force_says_first_what_is_lost(failed: Rest, files: Files) -> None
     lost = told.json()["lost"]
     assert told.json()["status"] == "kept"
     assert "everything that the tenant wrote since" in lost["detail"]
+    assert "nobody can say if a version is stored" in lost["detail"]
     assert lost["lastSnapshot"] is None
     assert lost["usage"] is None
     assert len(lost["unknown"]) == 2

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
+import pytest
 
-from boilerhouse.claims.memory import LIMIT, USAGE_PERIOD, Memory, Results, looked_at
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.memory import LIMIT, SAVING, USAGE_PERIOD, Memory, Results, looked_at
 from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs
 from boilerhouse.core.clock import FakeClock, rng
 from boilerhouse.kube.resources import Key
@@ -90,6 +92,18 @@ def test_another_version_is_restored_without_the_setbacks_of_the_bad_one() -> No
     kept.fail(KEY, older, "Restore", "away", refused=False)
     setback = kept.setback(KEY, older)
     assert setback is not None and (setback.count, setback.refused) == (1, False)
+
+
+def test_what_a_save_needs_is_tried_as_patiently_as_the_save() -> None:
+    """Three tries outlast a restart of the helper; before an instance runs they come sooner."""
+    pauses = []
+    for of in (claim(), claim(ClaimPhase.RELEASING)):
+        kept = memory()
+        kept.fail(KEY, of, "LookUpSnapshot", "away", refused=False)
+        setback = kept.setback(KEY, of)
+        assert setback is not None
+        pauses.append(setback.due_in)
+    assert pauses[1] / pauses[0] == pytest.approx(SAVING, rel=0.001)
 
 
 def test_what_is_refused_stays_refused() -> None:

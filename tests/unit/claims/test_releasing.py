@@ -18,6 +18,7 @@ from boilerhouse.claims.seen import (
     DeleteClaim,
     DeletePod,
     Do,
+    LookUpSnapshot,
     Plan,
     RunHook,
     Save,
@@ -70,6 +71,22 @@ def deletes(plan: Plan) -> bool:
 
 
 # Saving
+
+
+def test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew() -> None:
+    """The helper was away when it started; without an answer nothing is saved."""
+    state = status(snapshot=None, source=Source.POOL)
+    clean = releasing(state, resume=False)
+    assert decided(clean) == Do((LookUpSnapshot(),))
+    assert decided(clean, stored=D) == Do((SAVE,))
+    plan = decided(clean, stored=D, saved=SavedSeen(NEW))
+    assert written(plan).snapshot == SnapshotRefs(base=D, saved=NEW)
+    plan = decided(clean, setback=setback("LookUpSnapshot", count=TRIES))
+    assert written(plan).phase == P.RELEASE_FAILED
+    # Known: nothing was stored, or it was to be restored.
+    nothing = Do((Save(full(), "", 1, 3),))
+    assert decided(releasing(status(snapshot=SnapshotRefs()), resume=False)) == nothing
+    assert decided(releasing(state), stored=D) == nothing
 
 
 def test_files_are_saved_before_the_pod_goes() -> None:

@@ -97,6 +97,43 @@ def test_a_helper_that_is_away_is_an_error_after_a_while() -> None:
     assert error_reason(written(plan)) == "SnapshotsUnavailable"
 
 
+def test_a_claim_that_waits_for_the_helper_says_so() -> None:
+    """From the first failure on, and once; in Error its detail stays what it is."""
+    away = replace(setback("LookUpSnapshot"), why="LookUpSnapshot: it does not run")
+    words = "waiting for the snapshot helper, which must say whether files are stored:"
+    for pod in (None, warm(overlays=True), full()):
+        named = claim(intent=WARM if pod else COLD)
+        plan = decide(looking(named, pod=pod, setback=away))
+        status = written(plan)
+        assert (status.phase, status.detail) == (P.PENDING, f"{words} it does not run")
+        assert isinstance(plan, WriteStatus) and plan.reason == "SnapshotsUnavailable"
+        told = decide(looking(replace(named, status=status), pod=pod, setback=away))
+        assert told == Wait(away.why, away.due_in)
+    failed = ClaimStatus(observed_generation=1, detail="no")
+    in_error = claim(P.ERROR, intent=WARM, status=failed)
+    assert decide(looking(in_error, pod=full(), setback=away)) == Wait(away.why, away.due_in)
+
+
+def test_resume_false_does_not_wait_for_the_helper() -> None:
+    """It starts clean whatever is stored: asked once, and what it may replace stays open."""
+    clean = claim(intent=WARM, resume=False)
+    assert decide(looking(clean, pod=full())) == Do((LookUpSnapshot(must=False),))
+    status = written(decide(looking(clean, pod=full(), unanswered=True)))
+    assert (status.phase, status.source, status.snapshot) == (P.ACTIVE, Source.POOL, None)
+    cold_one = claim(intent=COLD, resume=False)
+    assert decide(looking(cold_one, unanswered=True)) == Do((CreatePod(COLD.pod),))
+    # Who wants its files has to wait, whatever was not answered.
+    plan = decide(looking(claim(intent=WARM), pod=full(), unanswered=True))
+    assert plan == Do((LookUpSnapshot(),))
+
+
+def test_resume_false_notes_that_nothing_was_stored() -> None:
+    """Which is not the same as not to know."""
+    clean = claim(intent=WARM, resume=False)
+    status = written(decide(looking(clean, pod=full(), stored="")))
+    assert status.snapshot == SnapshotRefs()
+
+
 def test_without_a_snapshot_the_claim_is_active_as_it_is() -> None:
     """No write more, and nothing said about files."""
     status = written(decide(looking(claim(intent=WARM), pod=full(), stored="")))
@@ -195,6 +232,21 @@ def test_a_restore_under_way_is_waited_for() -> None:
     assert written(plan).detail == "the tenant's files are being restored"
 
 
+def test_a_restore_that_is_tried_again_says_why() -> None:
+    """While it waits and while it runs: the same words. In Error it stays one until it works."""
+    failing = replace(setback("Restore", count=3), why="Restore: no answer")
+    words = "the tenant's files are not restored yet, and it is tried again: no answer"
+    status = written(decide(looking(wanting(), pod=full(), setback=failing)))
+    assert (status.phase, status.detail) == (P.PENDING, words)
+    told = claim(intent=WARM, status=status)
+    at_it = {"pod": full(), "setback": failing, "busy": frozenset({"Restore"})}
+    assert decide(looking(told, **at_it)) == Wait(words, LOOK_AGAIN)
+    in_error = claim(P.ERROR, intent=WARM, status=status)
+    assert decide(looking(in_error, **at_it)) == Wait(words, LOOK_AGAIN)
+    again = written(decide(looking(in_error, **(at_it | {"setback": None}))))
+    assert again.phase == P.PENDING  # somebody has asked for another try
+
+
 def test_a_pod_that_began_anew_with_its_node_takes_files() -> None:
     """A restart that was not the program's own makes a warm Pod no worse."""
     pod = full(restarts=1)
@@ -271,6 +323,9 @@ def test_the_hook_runs_once_ready_and_before_active() -> None:
     assert plan == Do((run,))
     plan = decide(looking(wanting(), workload=hooked, pod=filled(), busy=frozenset({"RunHook"})))
     assert written(plan).detail == "its hook runs"
+    failed: dict[str, Any] = {"busy": frozenset({"RunHook"}), "setback": setback("RunHook")}
+    plan = decide(looking(wanting(), workload=hooked, pod=filled(), **failed))
+    assert written(plan).detail == "a hook failed, and is run again: because"
     plan = decide(looking(wanting(), workload=hooked, pod=filled(), hooked=True))
     assert written(plan).phase == P.ACTIVE
     plan = decide(looking(claim(intent=WARM), workload=hooked, pod=full(), stored=""))

@@ -221,13 +221,14 @@ async def _lost(house: House, claim: Claim, tenant: str, workload: str) -> Lost:
     """Gather what force gives up. Nothing here may keep it from being forced."""
     unknown = []
     current, why = await _current(house, tenant, workload)
+    stored = None if why else "" if current is None else current.digest
     if why:
         unknown.append(f"the last snapshot: {why}")
     usage, why = await _usage(house, claim)
     if why:
         unknown.append(f"what lies in the instance: {why}")
     return Lost(
-        detail=would_lose(claim),
+        detail=would_lose(claim, stored),
         last_snapshot=None if current is None else shown(current),
         usage=usage,
         unknown=unknown or None,
