@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import signal
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,20 +76,6 @@ async def test_a_full_disk_fails_writes_and_the_store_works_again_when_there_is_
     store = await Store.open(tmp_path)
     assert names(store) == [*kept, "later"]
     await store.close()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of three megabytes."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    directory = tmp_path / "small"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "small-disk", str(directory)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("this machine does not allow to mount a small file system")
-    yield directory
-    subprocess.run(["umount", str(directory)], check=True)
 
 
 async def test_a_full_file_system_is_survived(small_disk: Path) -> None:

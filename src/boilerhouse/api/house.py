@@ -33,7 +33,8 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Pod
 from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.kube.status import BadRequest, NotFound
+from boilerhouse.kube.status import ApiError, BadRequest, Forbidden, NotFound
+from boilerhouse.kube.wire import Request
 from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.images import ImageShelf
 from boilerhouse.workloads.objects import WORKLOADS
@@ -41,6 +42,7 @@ from boilerhouse.workloads.objects import WORKLOADS
 if TYPE_CHECKING:
     from types import TracebackType
 
+READY = 5.0  # seconds in which the Kubernetes API should say how it is
 INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is
 EXECS = 64  # commands that may run at the same time, over all instances
 
@@ -136,9 +138,19 @@ class House:
         self.feed.close()
         self.streams.end()
 
-    def complaints(self) -> list[str]:
-        """Say what is wrong with this process; empty when nothing is."""
-        return self.informers.complaints()
+    async def complaints(self) -> list[str]:
+        """Say what is wrong with this process and the server behind it; empty when nothing is."""
+        return [*self.informers.complaints(), *await self._unready()]
+
+    async def _unready(self) -> list[str]:
+        """Ask the Kubernetes API whether it is whole: one whose disk is full still answers."""
+        try:
+            await self.client.call(Request("GET", "/readyz"), timeout=READY)
+        except Forbidden:
+            return []  # it serves, and keeps the rest to itself
+        except ApiError as error:
+            return [f"the Kubernetes API: {error.message}"]
+        return []
 
     async def instance(self, name: str) -> Pod:
         """Return an instance as the server knows it; only a managed Pod is one."""

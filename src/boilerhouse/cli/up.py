@@ -10,8 +10,10 @@ one does not wait and exits 130. What keeps it from starting is one sentence and
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -56,11 +58,22 @@ def run(line: UpLine) -> int:
         complain(str(error))
         return 1
     except OSError as error:
-        about = str(error.filename or "")
-        ours = directory is not None and about.startswith(str(directory))
-        complain(f"{directory} cannot be used: {error}" if ours else f"cannot go on: {error}")
+        complain(_refused(str(directory), error))
         return 1
     return 0
+
+
+def _refused(directory: str, error: OSError) -> str:
+    """Say in one line what the system refused. A copy of many files fails with a list of all."""
+    why = str(error)
+    if isinstance(error, shutil.Error):
+        why = str(error.args[0][0][2])
+    full = os.strerror(errno.ENOSPC)
+    if full in why:
+        return f"{directory} cannot be used: {full}: make room, and start again"
+    files = (str(name or "") for name in (error.filename, error.filename2))
+    ours = any(name.startswith(directory) for name in files)
+    return f"{directory} cannot be used: {why}" if ours else f"cannot go on: {why}"
 
 
 def default_directory() -> Path:

@@ -121,7 +121,8 @@ class ApiServer:
         """Say what keeps us from being whole."""
         if not self._serving:
             return ["not serving"]
-        return [f"{faults.part} fails, see the log" for faults in self._faults if faults]
+        failing = [f"{faults.part} fails, see the log" for faults in self._faults if faults]
+        return [f"writes fail: {self._store.trouble}", *failing] if self._store.trouble else failing
 
     async def stop(self) -> None:
         """Stop what runs in the background. Requests in flight end by themselves."""

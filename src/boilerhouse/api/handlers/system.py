@@ -81,7 +81,7 @@ def _count(phases: Iterable[str]) -> Count:
 @get(f"{V1}/health", opt={"scope": PUBLIC})
 async def health(house: TheHouse) -> Health:
     """Say whether requests can be served: 200 and ok, or 503 and why not."""
-    complaints = house.complaints()
+    complaints = await house.complaints()
     if complaints:
         raise Problem(503, "Unavailable", "; ".join(complaints), details={"complaints": complaints})
     return Health("ok")

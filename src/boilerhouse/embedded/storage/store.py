@@ -93,6 +93,7 @@ class Store:
         self._pending_bytes = 0
         self._generation = 0
         self._closed = False
+        self.trouble = ""  # why the newest write failed; nothing if it did not
         self._journal.start(self._loop, self._done)
         self._trim(opened.past)
 
@@ -229,6 +230,7 @@ class Store:
         self._journal.put(transaction)
 
     def _done(self, count: int, failure: str) -> None:
+        self.trouble = failure
         if failure:
             self._fail(failure)
         else:
