@@ -9,10 +9,8 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.kube.resources import (
-    EVENTS,
-    PODS,
-)
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import EVENTS, PODS
 from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
 from tests.e2e.scene import Scene
 from tests.e2e.tenants import Body, pod, server, sh
@@ -84,12 +82,35 @@ async def test_logs_of_this_life_and_the_last(scene: Scene) -> None:
     assert container.last_state.terminated.reason == "Error"
     assert container.state.waiting is not None
     assert "back-off 10s" in container.state.waiting.message
+    # As on a node: while the next life is waited for, the last one is the previous one.
     assert await scene.client.pods.log("short") == b"2\n"
-    assert await scene.client.pods.log("short", previous=True) == b"1\n"
+    assert await scene.client.pods.log("short", previous=True) == b"2\n"
     events = await scene.client.list(EVENTS)
     assert "BackOff" in {event.reason for event in events.items}
     with pytest.raises(NotFound, match="container not found"):
         await scene.client.pods.run("short", ["true"])
+
+
+async def test_the_log_of_the_life_before(scene: Scene) -> None:
+    """Of a container that runs again `previous` is what ran before; a first life has none."""
+    script = "test -e /data/n && { echo second; exec sleep 1000; }; touch /data/n; echo first"
+    await scene.create(
+        pod(
+            "again",
+            sh(script, volumeMounts=[{"name": "data", "mountPath": "/data"}]),
+            sh("echo only; exec sleep 1000", "steady"),
+            volumes=[{"name": "data", "emptyDir": {}}],
+        )
+    )
+
+    def runs_again(one: Pod) -> bool:
+        counts = [status.restart_count for status in one.status.container_statuses]
+        return one.ready and max(counts) == 1
+
+    await scene.until("again", runs_again)
+    assert await scene.client.pods.log("again", container="main", previous=True) == b"first\n"
+    with pytest.raises(BadRequest, match='previous terminated container "steady"'):
+        await scene.client.pods.log("again", container="steady", previous=True)
 
 
 async def test_logs_are_cut_as_asked(scene: Scene) -> None:

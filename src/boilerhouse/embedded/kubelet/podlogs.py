@@ -15,6 +15,7 @@ from boilerhouse.embedded.kubelet.launch import last_attempt, log_path
 from boilerhouse.embedded.kubelet.logread import LogQuery, read_log
 from boilerhouse.embedded.kubelet.logs import LogFile
 from boilerhouse.embedded.kubelet.pod import PodWorker
+from boilerhouse.embedded.kubelet.status import Waiting
 from boilerhouse.embedded.request.numbers import whole_number
 from boilerhouse.kube.status import BadRequest
 from boilerhouse.kube.wire import Request, Stream
@@ -33,7 +34,7 @@ def logs(pod: Body, worker: PodWorker | None, request: Request, clock: Clock) ->
         raise BadRequest(f"{who} is waiting to start: {_why(worker, name)}")
     live = _live(worker, name)
     if _flag(request, "previous"):
-        attempt, live = attempt - 1, None
+        attempt, live = _previous(worker, name, attempt), None
         path = log_path(worker.directory, name, attempt)
         if not path.exists():
             raise BadRequest(
@@ -84,6 +85,17 @@ def _number(request: Request, name: str, least: int) -> int | None:
 
 def _flag(request: Request, name: str) -> bool:
     return request.param(name) in ("true", "1")
+
+
+def _previous(worker: PodWorker, name: str, newest: int) -> int:
+    """Return which life `lastState` tells of: of a container that waits for its next, the newest.
+
+    As kubelet sees it: what ended is the previous one as soon as the next is waited for.
+    """
+    for one in worker.facts.containers:
+        if one.name == name and isinstance(one.state, Waiting) and one.last is not None:
+            return min(newest, one.restart_count)
+    return newest - 1
 
 
 def _live(worker: PodWorker, name: str) -> LogFile | None:
