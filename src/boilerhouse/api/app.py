@@ -26,6 +26,7 @@ from boilerhouse.api.handlers import (
     instances,
     logs,
     postmortems,
+    proxy,
     releases,
     resources,
     settings,
@@ -63,6 +64,7 @@ HANDLERS = [
     system.why,
     system.metrics,
     idle.explain_idle,
+    proxy.proxy,
     *snapshots.HANDLERS,
 ]
 

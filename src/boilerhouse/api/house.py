@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 READY = 5.0  # seconds in which the Kubernetes API should say how it is
 INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is
+PROXIED = 512  # requests that may be passed on at the same time, over all instances
 EXECS = 64  # commands that may run at the same time, over all instances
 
 
@@ -83,6 +84,7 @@ class House:
     shelf: ImageShelf | None = None  # the images of one machine; a cluster has none
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
+    proxied: Places = field(default_factory=lambda: Places("proxied requests", PROXIED))
 
     @classmethod
     def of(

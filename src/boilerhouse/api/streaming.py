@@ -56,8 +56,10 @@ class Streaming(Response[Any]):
         media_type: str,
         opened: AsyncExitStack | None = None,
         headers: Mapping[str, str] | None = None,
+        status: int = 200,
     ) -> None:
-        super().__init__(None, media_type=media_type)
+        super().__init__(None, media_type=media_type, status_code=status)
+        self._status = status
         self._more_headers = dict(headers or {})
         self._streams = streams
         self._chunks = chunks
@@ -87,7 +89,7 @@ class Streaming(Response[Any]):
             (b"x-accel-buffering", b"no"),  # a proxy that collects pieces spoils the point
             *((name.encode(), value.encode()) for name, value in self._more_headers.items()),
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
         closing = getattr(self._chunks, "aclose", None)
         try:
             async for chunk in self._chunks:

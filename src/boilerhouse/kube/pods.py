@@ -147,13 +147,15 @@ class Pods:
         path: str = "/",
         *,
         namespace: str | None = None,
+        method: str = "GET",
         query: Sequence[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
         scheme: str = "",
         read_timeout: float | None = None,
     ) -> AsyncGenerator[Stream]:
-        """GET from a port of a Pod, with an answer that may be long."""
-        request = self._proxied(name, port, path, namespace, "GET", query, headers, b"", scheme)
+        """Make a request to a port of a Pod, with an answer that may be long."""
+        request = self._proxied(name, port, path, namespace, method, query, headers, body, scheme)
         async with self._client.transport.stream(request, read_timeout=read_timeout) as stream:
             yield stream
 

@@ -58,6 +58,9 @@ async def missing(socket: Socket, argv: list[str]) -> int:
     raise ApiError('error executing command: exec: "nope": executable file not found in $PATH')
 
 
+HELLO = Reply(200, b"hello", {"content-type": "text/plain"})
+
+
 @dataclass
 class PretendedNode:
     programs: dict[str, Program] = field(
@@ -69,6 +72,9 @@ class PretendedNode:
     last_life: list[str] = field(default_factory=list)  # what `previous` is answered with
     running: int = 0
     queries: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+    asked: list[tuple[str, str, Request]] = field(default_factory=list)  # port, path, by proxy
+    page: Reply = HELLO
+    page_waits: asyncio.Event | None = None  # before the end of its answer
 
     async def logs(self, pod: Body, request: Request) -> Reply | Stream:
         self.queries.append(request.query)
@@ -89,7 +95,14 @@ class PretendedNode:
         return Stream(200, pieces(), {"content-type": "text/plain"})
 
     async def proxy(self, pod: Body, port: str, path: str, request: Request) -> Reply | Stream:
-        return Reply(200, b"hello", {"content-type": "text/plain"})
+        self.asked.append((port, path, request))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield self.page.body
+            if self.page_waits is not None:
+                await self.page_waits.wait()
+
+        return Stream(self.page.status, pieces(), self.page.headers)
 
     async def open(
         self, pod: Body, subresource: str, request: Request, subprotocols: tuple[str, ...]

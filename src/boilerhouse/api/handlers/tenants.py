@@ -60,47 +60,43 @@ async def claim(
         async with connected(request.receive):
             wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
             with house.operator.way.taken(wanted):
-                acquired = await _acquired(
-                    house, tenant, workload, data.resume, max(wait, SHORTEST)
-                )
+                got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
     except UnknownWorkload:
         raise not_found("Workload", workload) from None
     except AnotherTenant as error:
         raise conflict("ClaimTaken", str(error)) from None
     except ClaimDeleted as error:
         raise _deleted(error.claim) from None
-    found = acquired.claim
+    found = got.claim
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
-    if acquired.phase == ClaimPhase.ERROR:
+    if got.phase == ClaimPhase.ERROR:
         raise _failed(found)
     total = house.clock.monotonic() - began
-    body = views.claimed(found, source=acquired.source, stages=acquired.timings, total=total)
-    if not acquired.usable:
+    body = views.claimed(found, source=got.source, stages=got.timings, total=total)
+    if not got.usable:
         return Response(body, status_code=202, headers=_location(tenant))
-    return Response(body, status_code=200 if acquired.source == Source.EXISTING else 201)
+    return Response(body, status_code=200 if got.source == Source.EXISTING else 201)
 
 
-async def _acquired(
-    house: House, tenant: str, workload: str, resume: bool, wait: float
-) -> Acquired:
+async def acquired(house: House, tenant: str, workload: str, resume: bool, wait: float) -> Acquired:
     """Acquire. An instance that ran already may be about to be released for idleness: the answer
     is given only once activity is noted in time; else the claim that follows is waited for."""
     end = house.clock.monotonic() + wait
     while True:
         left = max(end - house.clock.monotonic(), SHORTEST)
-        acquired = await house.operator.acquirer.acquire(
+        got = await house.operator.acquirer.acquire(
             tenant, workload, resume=resume, wait=timedelta(seconds=left)
         )
-        if acquired.claim is None or not acquired.usable:
-            return acquired
-        if acquired.source != Source.EXISTING:
-            house.activity.made(acquired.claim)
-            return acquired
-        noted = await house.activity.noted(acquired.claim)
-        acquired = dataclasses.replace(acquired, claim=noted)
-        if acquired.usable or house.clock.monotonic() >= end:
-            return acquired
+        if got.claim is None or not got.usable:
+            return got
+        if got.source != Source.EXISTING:
+            house.activity.made(got.claim)
+            return got
+        noted = await house.activity.noted(got.claim)
+        got = dataclasses.replace(got, claim=noted)
+        if got.usable or house.clock.monotonic() >= end:
+            return got
 
 
 @get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
