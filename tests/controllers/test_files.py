@@ -15,7 +15,13 @@ from boilerhouse.claims.model import ClaimStatus, Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, would_lose
 from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion, TooLarge
+from boilerhouse.claims.snapshots import (
+    CorruptVersion,
+    HookFailed,
+    NoSuchVersion,
+    TooLarge,
+    UnfitVersion,
+)
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339
 from boilerhouse.instances.build import RESTORE_VARIABLE
@@ -39,6 +45,7 @@ class Shelf(Files):
     bad: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     large: set[str] = field(default_factory=set)
+    unfit: set[str] = field(default_factory=set)
     older: str = ""
 
     async def previous(self, tenant: str, workload: str, digest: str) -> str:
@@ -49,6 +56,8 @@ class Shelf(Files):
     ) -> tuple[str, ...]:
         if digest in self.bad:
             raise CorruptVersion("its hash is another")
+        if digest in self.unfit:
+            raise UnfitVersion("'l' is no directory")
         if digest in self.large:
             raise TooLarge("it has over 2 GiB")
         if digest in self.gone:
@@ -201,6 +210,24 @@ async def test_a_version_that_has_no_room_is_an_error_at_once(kept: World, shelf
     status = await status_of(kept)
     assert "over 2 GiB" in status.detail and "give the workload more disk" in status.detail
     assert "damaged" not in status.detail
+
+
+async def test_a_version_that_no_instance_takes_is_an_error_at_once(
+    kept: World, shelf: Shelf
+) -> None:
+    """It is refused again however often it is tried; the one before it can be had instead."""
+    shelf.stored["alice", "web"], shelf.older = "d" * 64, "c" * 64
+    shelf.unfit.add("d" * 64)
+    got = await kept.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=10))
+    assert got.phase == "Error"
+    status = await status_of(kept)
+    assert "cannot be restored ('l' is no directory)" in status.detail
+    assert "restore-previous=true" in status.detail and "damaged" not in status.detail
+    wish = {"metadata": {"annotations": {names.RESTORE_PREVIOUS: "true"}}}
+    await kept.client.merge_patch(CLAIMS, NAME, wish)
+    found = await kept.claimed(NAME)
+    assert found.status is not None and found.status.snapshot is not None
+    assert found.status.snapshot.restored == "c" * 64
 
 
 async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: Shelf) -> None:

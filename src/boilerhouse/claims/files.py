@@ -14,7 +14,7 @@ import structlog
 from boilerhouse.claims import build
 from boilerhouse.claims.memory import Memory, frozen_as, turn_of
 from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.restoring import corrupt_message
+from boilerhouse.claims.restoring import corrupt_message, unfit_message
 from boilerhouse.claims.seen import (
     AskChanges,
     ClaimSeen,
@@ -32,6 +32,7 @@ from boilerhouse.claims.snapshots import (
     Refused,
     Snapshots,
     TooLarge,
+    UnfitVersion,
 )
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.idle.verdict import ChangesSeen
@@ -96,6 +97,9 @@ class Files:
         except CorruptVersion as error:
             self.memory.corrupt.note(key, claim.uid, step.digest)
             raise Refused(corrupt_message(step.digest, str(error))) from error
+        except UnfitVersion as error:
+            self.memory.corrupt.note(key, claim.uid, step.digest)
+            raise Refused(unfit_message(step.digest, str(error))) from error
         except NoSuchVersion as error:
             raise Refused(
                 f"version {step.digest} of the tenant's files is gone: release the claim, and claim"

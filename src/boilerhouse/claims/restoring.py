@@ -168,12 +168,19 @@ def with_files(seen: Seen, claim: ClaimSeen, status: ClaimStatus) -> ClaimStatus
 
 
 def corrupt_message(digest: str, why: str) -> str:
-    """Tell a user what to do about a version that cannot be restored."""
-    return (
-        f"version {digest} of the tenant's files is damaged ({why}): annotate the claim with"
-        f" {RESTORE_PREVIOUS}=true to have the one before it, or release the claim, restore another"
-        " version and claim again"
-    )
+    """Tell a user what to do about a version whose bytes are not what was stored."""
+    return f"version {digest} of the tenant's files is damaged ({why}): {_WAYS_OUT}"
+
+
+def unfit_message(digest: str, why: str) -> str:
+    """Tell a user what to do about a version that no instance takes."""
+    return f"version {digest} of the tenant's files cannot be restored ({why}): {_WAYS_OUT}"
+
+
+_WAYS_OUT = (
+    f"annotate the claim with {RESTORE_PREVIOUS}=true to have the one before it, or release the"
+    " claim, restore another version and claim again"
+)
 
 
 def _refs(claim: ClaimSeen, refs: SnapshotRefs, reason: str) -> WriteStatus:

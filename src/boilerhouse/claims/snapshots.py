@@ -24,6 +24,10 @@ class CorruptVersion(Terminal):
     """The stored bytes of a version are not what was stored."""
 
 
+class UnfitVersion(Terminal):
+    """The stored bytes of a version are what was stored, and no instance takes them."""
+
+
 class NoSuchVersion(Terminal):
     """A version is not, or no longer, stored."""
 
@@ -52,7 +56,8 @@ class Snapshots(Protocol):
     ) -> tuple[str, ...]:
         """Put a version into an instance, once; return what of it has no place there any more.
 
-        `CorruptVersion`, `NoSuchVersion`, `TooLarge`; nothing was changed for good then.
+        `CorruptVersion`, `UnfitVersion`, `NoSuchVersion`, `TooLarge`; nothing was changed for good
+        then.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 claims.snapshots.Snapshots ─► HelperSnapshots ─► SnapshotClient, HelperClient ─► helper
 
-What the helper or an agent refuses becomes what claims know: a version that is gone, damaged or too
-large is told apart, since a decision hangs on it; everything else is tried again.
+What the helper or an agent refuses becomes what claims know: a version that is gone, damaged, too
+large or refused is told apart, since a decision hangs on it; everything else is tried again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from boilerhouse.agent.protocol import Changes, Refused
 from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge
+from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
@@ -23,6 +23,7 @@ _KNOWN = {
     "no-such-version": NoSuchVersion,
     "corrupt-version": CorruptVersion,
     "too-large": TooLarge,
+    "bad-archive": UnfitVersion,
 }
 
 

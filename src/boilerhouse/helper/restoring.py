@@ -16,6 +16,10 @@ from boilerhouse.helper.wire import Restored, RestoreOrder
 _UNPACK = 300.0  # seconds after the last byte, for the agent to sync and look at everything
 
 
+# Of these an agent may be sure before it has seen everything, so before we have.
+_OF_THE_BYTES = ("bad-archive", "too-large")
+
+
 class Restorer:
     """Restores versions of the store into instances."""
 
@@ -24,7 +28,10 @@ class Restorer:
         self._threads = threads
 
     async def restore(self, agent: AgentLine, where: Place, order: RestoreOrder) -> Restored:
-        """Restore; `Refused` (409 corrupt-version) if the stored bytes are not what they were."""
+        """Restore; `Refused` (409 corrupt-version) if the stored bytes are not what they were.
+
+        Bytes that an agent refuses although they are: 422 bad-archive, 413 too-large.
+        """
         file, version = await self._threads.run(self._store.open_digest, where, order.digest)
         body = ArchiveBody(file, version, self._threads)
         try:
@@ -39,9 +46,11 @@ class Restorer:
                 patience=_UNPACK,
             )
             report = await read_small(answer, RestoreReport.decode)
-        except Refused:
+        except Refused as refused:
             if body.corrupt:
                 raise corrupt(version) from None
+            if refused.code in _OF_THE_BYTES:
+                await self._threads.run(self._store.require_intact, where, order.digest)
             raise
         finally:
             await body.close()

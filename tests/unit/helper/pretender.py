@@ -33,6 +33,7 @@ class Pretender:
     unstable: int = 0  # saves
     slow_report: int = 0  # times that the second look is not done yet
     lies: bool = False
+    picky: str = ""  # refuses restores with this code, after their first piece
     forgets: bool = False  # saves, before it is told that they are safe
     deaf: int = 0  # times that it does not hear the last word
     gate: asyncio.Event | None = None  # to be passed before the last piece
@@ -107,6 +108,9 @@ class Pretender:
         if self.restored:
             raise Refused(409, "restored-already", "another version is in it")
         self.frozen = True
+        if self.picky:
+            await anext(body)
+            raise Refused(422, self.picky, "not this")
         try:
             pieces = [piece async for piece in body]
         except Broken as error:

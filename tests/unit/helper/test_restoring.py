@@ -91,6 +91,21 @@ async def test_damaged_bytes(bench: Bench, damage: str) -> None:
         await bench.read("GET", wire.ARCHIVE, ("tenant", "anna"), ("workload", "shop"))
 
 
+@pytest.mark.parametrize("code", ["bad-archive", "too-large"])
+async def test_an_agent_that_refuses_early(bench: Bench, code: str) -> None:
+    """Whose fault it is is found out: of bytes as they were stored, or of bytes that are not."""
+    source = bench.agent(1, os.urandom(1 << 20))
+    await bench.save()
+    target = bench.agent(2, b"")
+    target.picky = code
+    assert "not this" in str(await refused(code, bench.restore(source.digest, agent=2)))
+    file = archive_of(bench)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert (await refused("corrupt-version", bench.restore(source.digest, agent=2))).status == 409
+
+
 async def test_what_was_left_out_is_kept(bench: Bench) -> None:
     """A version of which something has no place any more is never pruned."""
     agent = bench.agent(1, b"0")

@@ -161,9 +161,7 @@ class Store:
         """Make the content of an older or side version current, as a new version."""
         file, version = self.open_version(where, seq)
         try:
-            with clear_errors():
-                if digest_of(file) != (version.digest, version.size):
-                    raise corrupt(version)
+            check(file, version)
         finally:
             os.close(file)
         with self._changing(where) as shelf:
@@ -226,6 +224,14 @@ class Store:
                 words = f"there is no version {digest} of {where.workload} of {where.tenant!a}"
                 raise Refused(404, "no-such-version", words)
             return self._shelves.open(where, stored), told(where, stored, shelf)
+
+    def require_intact(self, where: Place, digest: str) -> None:
+        """Raise `Refused` if the archive of this content is damaged, or not stored any more."""
+        file, version = self.open_digest(where, digest)
+        try:
+            check(file, version)
+        finally:
+            os.close(file)
 
     @contextmanager
     def _changing(self, where: Place) -> Iterator[Shelf]:
@@ -339,6 +345,13 @@ def saved(stored: Stored, *, current: bool, unchanged: bool) -> Saved:
         unchanged=unchanged,
         conflict=not current,
     )
+
+
+def check(file: int, version: Version) -> None:
+    """Read an open archive through; `Refused` if its bytes are not those that were stored."""
+    with clear_errors():
+        if digest_of(file) != (version.digest, version.size):
+            raise corrupt(version)
 
 
 def corrupt(version: Version) -> Refused:
