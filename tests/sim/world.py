@@ -21,6 +21,7 @@ from boilerhouse.claims.acquire import AnotherTenant, ClaimDeleted
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339, rng
+from boilerhouse.instances.build import RESTORE_VARIABLE
 from boilerhouse.instances.identity import Identity
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.resources import NODES, PODS, Key
@@ -694,4 +695,8 @@ class World:
 
 def _awaits(pod: Body) -> bool:
     """Whether the tenant's process starts only after a restore."""
-    return any("env" in container for container in pod["spec"]["initContainers"])
+    return any(
+        variable["name"] == RESTORE_VARIABLE
+        for container in pod["spec"]["initContainers"]
+        for variable in container["env"]
+    )
