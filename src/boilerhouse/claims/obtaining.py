@@ -147,7 +147,8 @@ def _with_own_pod(
         return _choice(seen, claim)  # the CAS makes it a stray; it was never Active
     match restoring.bring_back(seen, claim, pod):
         case Wait(why):
-            return _Starting(why)
+            # That it begins anew is over in a moment, which a write would only make longer.
+            return _Starting(pod.trouble if pod.restored is not None else why)
         case None:
             return _ready(seen, claim, pod)
         case plan:

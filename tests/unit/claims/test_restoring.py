@@ -201,8 +201,9 @@ def test_a_warm_pod_is_filled_and_begins_anew() -> None:
     """Ready counts only of another container than ran before."""
     assert decide(looking(wanting(), pod=full())) == Do((Restore(full(), D, "restart"),))
     before = full(restored=RestoredSeen(D, "c1"))
-    words = "the instance starts again with the tenant's files"
-    assert written(decide(looking(wanting(), pod=before))).detail == words
+    assert decide(looking(wanting(), pod=before)) == Wait("the instance is starting", LOOK_AGAIN)
+    crashing = replace(before, trouble="main: CrashLoopBackOff")
+    assert written(decide(looking(wanting(), pod=crashing))).detail == crashing.trouble
     status = written(decide(looking(wanting(), pod=filled(restarts=1))))
     assert (status.phase, status.source) == (P.ACTIVE, Source.POOL_DATA)
     assert status.snapshot == SnapshotRefs(base=D, restored=D)

@@ -16,8 +16,7 @@ from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
 
 async def empty(overlays: Mapping[str, Path]) -> None:
     """Remove everything below the overlay directories; `Failed` names what cannot be removed."""
-    for path, where in overlays.items():
-        await asyncio.to_thread(_empty, os.fsencode(path.strip("/")), where)
+    await asyncio.to_thread(_empty_all, overlays)
 
 
 class _Level:
@@ -65,6 +64,11 @@ class _Level:
         except OSError as error:
             raise _failed(path, error) from error
         return _Level(file, path, name)
+
+
+def _empty_all(overlays: Mapping[str, Path]) -> None:
+    for path, where in overlays.items():
+        _empty(os.fsencode(path.strip("/")), where)
 
 
 def _empty(path: bytes, where: Path) -> None:

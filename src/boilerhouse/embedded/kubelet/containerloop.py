@@ -274,8 +274,8 @@ class ContainerLoop:
         )
         if exited.oom_killed:
             self._said("Warning", "OOMKilled", f"Container {facts.name} ran out of memory")
-        # If the next life only has to be let go, it is told of with it.
-        self._changed(urgent=not self._standby.stands)
+        # If the next life has only to be let go, or nearly, it is told of with it.
+        self._changed(urgent=not self._standby.expected)
 
     def _again(self, exited: Exit) -> bool:
         return (

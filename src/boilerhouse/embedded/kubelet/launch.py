@@ -168,9 +168,11 @@ class Launcher:
         image = await self._image(container)
         config = {} if image is None else dict(image.config.env)
         variables = await self._variables(container, config)
-        mounts = await asyncio.to_thread(
-            volumes.mounts, container, self._volumes, self._sandbox.own
-        )
+        found = (container, self._volumes, self._sandbox.own)
+        if volumes.has_parts(container):
+            mounts = await asyncio.to_thread(volumes.mounts, *found)
+        else:
+            mounts = volumes.mounts(*found)
         spec = containerspec.build(
             Wanted(
                 self._pod.metadata,

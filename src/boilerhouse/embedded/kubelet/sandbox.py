@@ -230,7 +230,9 @@ class PodSandbox:
             etc=self._parent.etc,
             close_userns=self._parent.close_userns,
         )
-        image = await asyncio.to_thread(self._image, spec.root)
+        image = None
+        if isinstance(spec.root, ImageRoot):
+            image = await asyncio.to_thread(self._image, spec.root)
         request = {**layout, **place, "image": image, "op": "sandbox"}
         ready, their_ready = os.pipe()
         errors, their_errors = os.pipe()
@@ -272,9 +274,7 @@ class PodSandbox:
             said = f"no answer in {_START_SECONDS:.0f} s"
         raise SandboxError(f"container {spec.name} cannot be set up: {said or 'no reason given'}")
 
-    def _image(self, root: HostRoot | ImageRoot) -> dict[str, Any] | None:
-        if isinstance(root, HostRoot):
-            return None
+    def _image(self, root: ImageRoot) -> dict[str, Any]:
         if root.upper.parent != root.work.parent:
             raise SandboxError("the writable layer and its work directory must be side by side")
         for directory in (root.upper, root.work):

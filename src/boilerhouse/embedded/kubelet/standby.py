@@ -52,19 +52,19 @@ class Standby:
 
     def begin(self, container: Body, attempt: int) -> None:
         """Have this life ready soon, in place of any other; one that is there already stays."""
-        if self._prepare is None or (self._life == (container, attempt) and self._may_come):
+        if self._prepare is None or (self._life == (container, attempt) and self.expected):
             return
         self.forget()
         self._life = (container, attempt)
         self._making = asyncio.ensure_future(self._prepare(container, attempt))
 
     @property
-    def _may_come(self) -> bool:
-        return self._making is not None and (not self._making.done() or self.stands)
+    def expected(self) -> bool:
+        """Whether it is ready, or being made."""
+        return self._making is not None and (not self._making.done() or self._stands)
 
     @property
-    def stands(self) -> bool:
-        """Whether it is ready now."""
+    def _stands(self) -> bool:
         made = _made(self._making)
         return made is not None and made.stands
 
@@ -77,7 +77,7 @@ class Standby:
             await asyncio.wait({making})
         if self._making is not making:
             return None  # forgotten meanwhile
-        if self._life != (container, attempt) or not self.stands:
+        if self._life != (container, attempt) or not self._stands:
             self.forget()
             return None
         self._life = self._making = None

@@ -100,8 +100,13 @@ class Volumes:
 
 
 def mounts(container: Body, volumes: Mapping[str, Volume], own: Own) -> tuple[Mount, ...]:
-    """Return a container's mounts; raises `Refused`."""
+    """Return a container's mounts; raises `Refused`. Blocks if there are parts to be made."""
     return tuple(_mount(given, volumes[given["name"]], own) for given in mounts_of(container))
+
+
+def has_parts(container: Body) -> bool:
+    """Whether some mount is of a part of its volume, which may have to be made."""
+    return any(mount.get("subPath") for mount in mounts_of(container))
 
 
 def mounts_of(container: Body) -> list[Body]:
