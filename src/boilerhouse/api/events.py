@@ -15,15 +15,17 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from boilerhouse.api.informers import Informers
+from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
 from boilerhouse.kube.cache import Change
-from boilerhouse.kube.kinds import Dynamic, Pod
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Dynamic, Object, Pod
 from boilerhouse.pools.objects import Pool
 
 HISTORY = 10_000
@@ -33,6 +35,16 @@ HEARTBEAT = 15.0  # seconds of silence after which a sign of life is sent
 _RELEASED = 4_096  # claims of which it was told that they were released
 
 Body = dict[str, Any]
+T = TypeVar("T", bound=Object)
+
+_KINDS = {
+    ClaimPhase.PENDING: "tenant.pending",
+    ClaimPhase.ACTIVE: "tenant.claimed",
+    ClaimPhase.RELEASING: "tenant.releasing",
+    ClaimPhase.RELEASED: "tenant.released",
+    ClaimPhase.RELEASE_FAILED: "tenant.release_failed",
+    ClaimPhase.ERROR: "tenant.error",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +161,16 @@ class Feed:
         return list(self._history)[int(number) - oldest :]
 
     def _world(self) -> list[Event]:
-        """Tell how things stand now, as if each of them had just come to be."""
-        pods, claims = self._informers.pods.cache, self._informers.claims.cache
-        bodies = [_instance(pods[key], pods[key].status.phase) for key in sorted(pods)]
-        active = [claims[key] for key in sorted(claims) if _phase(claims[key]) == "Active"]
-        return [self._unnumbered(body) for body in [*bodies, *map(_claimed, active)]]
+        """Tell how everything stands now, as if each thing had just come to be so."""
+        informers = self._informers
+        bodies = [
+            *(_state("workload.state", one) for one in _all(informers.workloads)),
+            *(_pool(one) for one in _all(informers.pools)),
+            *(_instance(one, one.status.phase) for one in _all(informers.pods)),
+            *(_of_phase(one) for one in _all(informers.claims)),
+            *(_state("trigger.state", one) for one in _all(informers.triggers)),
+        ]
+        return [self._unnumbered(body) for body in bodies]
 
     def _unnumbered(self, body: Body) -> Event:
         """Make an event that stands at the newest id: resuming from it goes on from here."""
@@ -195,22 +212,13 @@ class Feed:
         if old is not None and old.metadata.uid != new.metadata.uid:
             self._release(old)
             old = None
-        phase = _phase(new)
-        if old is not None and _phase(old) == phase:
+        phase = phase_of(new)
+        if old is not None and phase_of(old) == phase:
             return
-        match phase:
-            case ClaimPhase.ACTIVE:
-                self._tell(_claimed(new))
-            case ClaimPhase.RELEASED:
-                self._release(new)
-            case ClaimPhase.RELEASE_FAILED:
-                self._tell(_of_claim("tenant.release_failed", new))
-            case ClaimPhase.ERROR:
-                self._tell(_of_claim("tenant.error", new))
-            case ClaimPhase.RELEASING:
-                self._tell(_of_claim("tenant.releasing", new))
-            case ClaimPhase.PENDING:
-                self._tell(_of_claim("tenant.pending", new))
+        if phase == ClaimPhase.RELEASED:
+            self._release(new)
+        else:
+            self._tell(_of_phase(new))
 
     def _release(self, claim: Claim) -> None:
         """Tell once that a claim was released: it becomes Released and then goes, too."""
@@ -220,7 +228,7 @@ class Feed:
         self._released[uid] = None
         if len(self._released) > _RELEASED:
             self._released.popitem(last=False)
-        self._tell(_of_claim("tenant.released", claim))
+        self._tell(_of_claim(_KINDS[ClaimPhase.RELEASED], claim))
 
     def _of(self, kind: str) -> Callable[[Change[Dynamic]], None]:
         """Tell of a kind whose phase is all there is to tell."""
@@ -228,12 +236,10 @@ class Feed:
         def tell(change: Change[Dynamic]) -> None:
             now = change.new or change.old
             assert now is not None
-            phase = "Deleted" if change.new is None else now.status.get("phase")
-            detail = now.status.get("detail", "")
-            before = None if change.old is None else change.old.status
-            if before is None or (before.get("phase"), before.get("detail", "")) != (phase, detail):
-                body = {"type": kind, "name": now.metadata.name, "phase": phase}
-                self._tell(body | ({"detail": detail} if detail else {}))
+            before = None if change.old is None else _state(kind, change.old)
+            after = _state(kind, now) | ({} if change.new is not None else {"phase": "Deleted"})
+            if before != after:
+                self._tell(after)
 
         return tell
 
@@ -246,8 +252,14 @@ class Feed:
             self._tell(after)
 
 
-def _phase(claim: Claim) -> str:
-    return "Pending" if claim.status is None else claim.status.phase
+def _all(informer: Informer[T]) -> list[T]:
+    return [informer.cache[key] for key in sorted(informer.cache)]
+
+
+def _state(kind: str, one: Dynamic) -> Body:
+    detail = one.status.get("detail", "")
+    body = {"type": kind, "name": one.metadata.name, "phase": one.status.get("phase")}
+    return body | ({"detail": detail} if detail else {})
 
 
 def _instance(pod: Pod, phase: str) -> Body:
@@ -275,14 +287,13 @@ def _of_claim(kind: str, claim: Claim) -> Body:
     }
 
 
-def _claimed(claim: Claim) -> Body:
-    status = claim.status
-    assert status is not None, "it is Active"
-    return {
-        **_of_claim("tenant.claimed", claim),
-        "source": status.source,
-        "instanceId": status.instance_id,
-    }
+def _of_phase(claim: Claim) -> Body:
+    """Tell of a claim by the phase it is in."""
+    phase, status = phase_of(claim), claim.status
+    body = _of_claim(_KINDS[phase], claim)
+    if status is None or phase != ClaimPhase.ACTIVE:
+        return body
+    return body | {"source": status.source, "instanceId": status.instance_id}
 
 
 def _pool(pool: Pool) -> Body:

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from boilerhouse.api.events import QUEUE, Feed, Overrun
+from boilerhouse.core import names
 from boilerhouse.kube.config import Config
 from boilerhouse.kube.status import ApiError
 from boilerhouse.kube.transport import Http
@@ -64,6 +65,41 @@ async def socket(address: str, path: str, *query: tuple[str, str]) -> AsyncItera
             yield opened
     finally:
         await http.close()
+
+
+async def test_the_first_picture_is_whole(rest: Rest) -> None:
+    """Who connects is told of everything there is, over SSE and WebSocket alike, and of no more."""
+    await rest.world.ready_workload()
+    await rest.world.full_pool(size=1)
+    await rest.claim("alice")
+    await rest.world.claim("bob", "nothing")
+    await rest.world.claimed(names.claim_name("bob", "nothing"), "Error")
+    trigger = {"type": "cron", "workloadRef": "web", "tenant": {"static": "alice"}}
+    made = await rest.post("/triggers", {"name": "nightly", "spec": trigger})
+    assert made.status_code == 201, made.text
+    await soon(lambda: rest.house.informers.triggers.cache)
+
+    def picture(told: list[Body]) -> list[tuple[str, str]]:
+        return [(one["type"], one.get("tenantId") or one["name"]) for one in told]
+
+    async def settled() -> bool:
+        pools = [one for one in rest.house.feed._world() if one.type == "pool.state"]
+        return [one.body["ready"] for one in pools] == [1]
+
+    await rest.world.settles(settled)
+    expected = picture([one.body for one in rest.house.feed._world()])
+    kinds = [kind for kind, _ in expected]
+    assert kinds[:2] == ["workload.state", "pool.state"]
+    assert {"instance.state", "tenant.claimed", "tenant.error", "trigger.state"} <= set(kinds)
+    assert ("tenant.error", "bob") in expected and ("trigger.state", "nightly") in expected
+    async with rest.served() as address:
+        async with listening(address) as events:
+            assert (await events.next())["type"] == "hello"
+            assert picture([await events.next() for _ in expected]) == expected
+        async with socket(address, "/ws") as ws:
+            told = [json.loads(await ws.receive() or b"") for _ in range(len(expected) + 1)]
+            assert told[0]["type"] == "hello"
+            assert picture(told[1:]) == expected
 
 
 async def test_a_tenants_life_is_told(rest: Rest) -> None:
@@ -124,6 +160,7 @@ async def test_a_websocket_hears_the_same(rest: Rest) -> None:
             return body
 
         assert (await next_event())["type"] == "hello"
+        assert (await next_event())["type"] == "workload.state"
         state = await next_event()
         assert (state["type"], state["tenantId"]) == ("instance.state", "alice")
         assert (await next_event())["type"] == "tenant.claimed"
