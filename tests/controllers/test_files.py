@@ -151,21 +151,13 @@ async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(
     assert waits.phase == "Pending" and waits.claim is not None and waits.claim.status is not None
     words = "waiting for the snapshot helper, which must say whether files are stored:"
     assert waits.claim.status.detail == f"{words} {shelf.away}"
-
-    async def told() -> bool:
-        events = (await kept.client.list(EVENTS)).items
-        return any(
-            e.reason == "SnapshotsUnavailable" and e.type == "Warning" and words in e.message
-            for e in events
-        )
-
-    await kept.settles(told)
+    await kept.settles(lambda: _is_told(kept, "SnapshotsUnavailable", words))
     shelf.away = ""
     found = await kept.claimed(NAME)
     assert found.status is not None and found.status.detail == ""
     # What is stored is what the clean start may replace, though nobody knew when it started.
     gone = await kept.operator.releaser.release("bob", "web")
-    assert (gone.phase, gone.aside, shelf.bases) == ("Released", False, ["d" * 64])
+    assert (gone.phase, gone.aside, shelf.bases) == ("Released", "", ["d" * 64])
 
 
 async def test_a_damaged_version_is_never_an_empty_instance(kept: World, shelf: Shelf) -> None:
@@ -283,8 +275,31 @@ async def test_a_retry_that_works_is_a_release(kept: World, shelf: Shelf) -> Non
     await kept.operator.releaser.release("alice", "web")
     shelf.failing, shelf.aside = "", True
     done = await kept.operator.releaser.retry("alice", "web")
-    assert (done.phase, done.aside, bool(done.saved)) == ("Released", True, True)
+    assert (done.phase, bool(done.saved)) == ("Released", True)
+    assert done.aside.startswith(f"version {done.saved} is kept beside the current one")
     await kept.gone(CLAIMS, NAME)
+    await kept.settles(lambda: _is_told(kept, "SnapshotConflict", done.aside))
+
+
+async def _is_told(world: World, reason: str, words: str) -> bool:
+    """Whether there is a Warning of that reason with these words."""
+    events = (await world.client.list(EVENTS)).items
+    return any(
+        event.reason == reason and event.type == "Warning" and words in event.message
+        for event in events
+    )
+
+
+async def test_too_much_on_disk_is_told_as_what_it_is(kept: World) -> None:
+    """The Event has the words of the condition."""
+    operator, key = kept.operator, Key("boilerhouse", NAME)
+    got = await operator.acquirer.acquire("alice", "web")
+    assert got.claim is not None and got.claim.status is not None
+    pod = await operator.instances.look_live(got.claim.status.instance_id)
+    assert pod is not None
+    operator.memory.note_usage(key, pod, (1 << 30) + 1)
+    await operator.claims.run_inline(key)
+    await kept.settles(lambda: _is_told(kept, "DiskPressure", "it uses more than the 1 GiB"))
 
 
 async def test_a_pod_deleted_from_outside_is_saved(kept: World, shelf: Shelf) -> None:

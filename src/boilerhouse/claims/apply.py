@@ -21,6 +21,7 @@ from boilerhouse.claims.files import Files
 from boilerhouse.claims.jobs import Jobs
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory, looked_at
+from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.rivals import Rivals
 from boilerhouse.claims.seen import (
@@ -51,6 +52,7 @@ from boilerhouse.claims.seen import (
 )
 from boilerhouse.claims.snapshots import Refused
 from boilerhouse.claims.trying import REASONS
+from boilerhouse.core.condition import find
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.instances.build import cold_pod
 from boilerhouse.instances.identity import Identities, Identity
@@ -276,13 +278,22 @@ class Applier:
             reason=reason,
             detail=status.detail,
         )
-        message = f"{before} → {status.phase}" if before != status.phase else str(status.phase)
-        if status.instance_id and status.phase == ClaimPhase.ACTIVE:
-            message += f": instance {status.instance_id} ({status.source})"
-        if reason == "Saved" and status.snapshot is not None:
-            message += f": saved as {status.snapshot.saved}"
-        if status.detail:
-            message += f": {status.detail}"
+        message = _message(status, before, reason)
         failed = status.phase in (ClaimPhase.ERROR, ClaimPhase.RELEASE_FAILED)
         trouble = failed or reason in _TROUBLE
         self.events.tell(CLAIMS, written, reason, message, type="Warning" if trouble else "Normal")
+
+
+def _message(status: ClaimStatus, before: ClaimPhase, reason: str) -> str:
+    """Say what has become of a claim, as the message of an Event."""
+    message = f"{before} → {status.phase}" if before != status.phase else str(status.phase)
+    stated = find(status.conditions, reason)
+    if stated is not None and stated.message:  # the event is that this condition is so
+        return f"{message}: {stated.message}"
+    if status.instance_id and status.phase == ClaimPhase.ACTIVE:
+        message += f": instance {status.instance_id} ({status.source})"
+    if reason == "Saved" and status.snapshot is not None:
+        message += f": saved as {status.snapshot.saved}"
+    if status.detail:
+        message += f": {status.detail}"
+    return message

@@ -108,7 +108,8 @@ def _told(
         status = structs.replace(status, endpoint=Endpoint(host=pod.ip, port=pod.port))
     pressed = _pressed(seen, status, spec)
     if pressed != claim.status:
-        return WriteStatus(pressed, "InstanceChanged" if pressed == status else "DiskPressure")
+        worse = pressed != status and is_true(pressed.conditions, DISK_PRESSURE)
+        return WriteStatus(pressed, "DiskPressure" if worse else "InstanceChanged")
     return None
 
 

@@ -51,14 +51,14 @@ class NotFailed(Exception):
 class ReleaseAnswer:
     """How far the release has come when the caller is answered.
 
-    `saved`: digest of the version that was saved; "" if none was. `aside`: it is not the current
-    one, because another came to be while the instance ran.
+    `saved`: digest of the version that was saved; "" if none was. `aside`: why it is not the
+    current one; "" if it is.
     """
 
     phase: ClaimPhase
     detail: str
     saved: str = ""
-    aside: bool = False
+    aside: str = ""
     release: Release | None = None  # attempts and the next try, of one that failed
 
 
@@ -201,6 +201,6 @@ def _answer(last: ClaimStatus, gone: bool) -> ReleaseAnswer:
         ClaimPhase.RELEASED if gone else last.phase,
         last.detail,
         "" if last.snapshot is None else last.snapshot.saved,
-        aside is not None and aside.status == ConditionStatus.TRUE,
+        aside.message if aside is not None and aside.status == ConditionStatus.TRUE else "",
         last.release if last.phase == ClaimPhase.RELEASE_FAILED else None,
     )

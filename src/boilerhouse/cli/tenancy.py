@@ -83,7 +83,7 @@ def _saved(snapshot: Mapping[str, Any] | None) -> str:
     if snapshot["current"]:
         return f"; its files are saved{version}"
     return (
-        "; its files are saved beside the current version, which came to be meanwhile:"
+        f"; its files are saved{version}, beside the current version, which came to be meanwhile:"
         " see `boilerhouse snapshot ls`"
     )
 

@@ -10,7 +10,7 @@ import pytest
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.provision import NAMESPACE
-from tests.unit.api.conftest import Rest, opened_rest, soon
+from tests.unit.api.conftest import Rest, archive, opened_helper, opened_rest, soon
 from tests.unit.api.files import Files
 
 WEB = {"workload": "web"}
@@ -57,6 +57,31 @@ async def test_a_save_beside_the_current_version_is_told(rest: Rest, files: File
     files.aside = True
     body = (await rest.post(RELEASE, WEB)).json()
     assert (body["phase"], body["snapshot"]["current"]) == ("Released", False)
+
+
+async def test_what_was_saved_aside_can_be_found(tmp_path: Path) -> None:
+    """The claim goes, and its condition with it: the answer says which version, and what to do."""
+    files = Files(aside=True)
+    async with (
+        opened_helper(tmp_path / "snapshots") as helper,
+        opened_rest(tmp_path / "data", helper=helper, files=files) as rest,
+    ):
+        await rest.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
+        path = "/api/v1/tenants/alice/workloads/web/snapshots"
+        stored = [
+            (await rest.http.put(path, content=archive(a=text))).json() for text in ("mine", "new")
+        ]
+        files.saves = stored[0]["digest"]
+        await rest.claim("alice")
+        body = (await rest.post(RELEASE, WEB)).json()
+    mine = stored[0]
+    assert body["snapshot"] == {
+        **{name: mine[name] for name in ("digest", "version", "size", "createdAt")},
+        "path": f"/snapshots/.v/alice/web/1-{mine['digest']}.tar.gz",
+        "current": False,
+    }
+    assert body["detail"].startswith("released; version ")
+    assert "restore it to make it current" in body["detail"]
 
 
 async def test_a_release_that_cannot_save_says_when_it_is_tried_again(failed: Rest) -> None:

@@ -89,6 +89,7 @@ def test_more_than_its_disk_is_a_condition() -> None:
     told = active(plan.status)
     assert decided(told, usage=UsageSeen(GIB + 9, LATER)) == Wait("the claim is met", LATER)
     plan = decided(told, usage=UsageSeen(5, LATER))
+    assert isinstance(plan, WriteStatus) and plan.reason == "InstanceChanged"
     pressed = find(status_of(plan).conditions, "DiskPressure")
     assert pressed is not None and pressed.status == ConditionStatus.FALSE
     assert decided(active(status_of(plan)), usage=UsageSeen(5, LATER)) == Wait(

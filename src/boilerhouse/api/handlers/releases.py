@@ -178,7 +178,7 @@ async def _released(
         status="released" if gone else "releasing",
         phase=answer.phase,
         snapshot=await _saved(house, tenant, workload, answer) if answer.saved else None,
-        detail=answer.detail or None,
+        detail="; ".join(filter(None, (answer.detail, answer.aside))) or None,
     )
     return Response(body, status_code=200 if gone else 202, headers=_location(gone, tenant))
 
@@ -204,17 +204,34 @@ def _failed(answer: ReleaseAnswer) -> Problem:
 
 async def _saved(house: House, tenant: str, workload: str, answer: ReleaseAnswer) -> SavedSnapshot:
     """Show what was saved; what the store cannot tell now is left out: it is saved all the same."""
-    current, _ = await _current(house, tenant, workload)
-    if answer.aside or current is None or current.digest != answer.saved:
+    saved = await _stored(house, tenant, workload, answer)
+    if saved is None:
         return SavedSnapshot(digest=answer.saved, current=not answer.aside)
     return SavedSnapshot(
-        digest=current.digest,
-        current=True,
-        path=current.path,
-        version=current.seq,
-        size=current.size,
-        created_at=current.created_at,
+        digest=saved.digest,
+        current=not answer.aside,
+        path=saved.path,
+        version=saved.seq,
+        size=saved.size,
+        created_at=saved.created_at,
     )
+
+
+async def _stored(
+    house: House, tenant: str, workload: str, answer: ReleaseAnswer
+) -> Version | None:
+    """Return the version that was saved, as the store has it; None if it cannot tell."""
+    if house.snapshots is None or not answer.aside:
+        current, _ = await _current(house, tenant, workload)
+        return None if current is None or current.digest != answer.saved else current
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found = await house.snapshots.list(tenant=tenant, workload=workload, versions=True)
+    except (Retry, Refused, ApiError, TimeoutError):
+        return None
+    # Of the same bytes more than once: the newest is the one.
+    same = [version for version in found if version.digest == answer.saved]
+    return max(same, key=lambda version: version.seq, default=None)
 
 
 async def _lost(house: House, claim: Claim, tenant: str, workload: str) -> Lost:
