@@ -160,14 +160,14 @@ MUTANTS = _ELSEWHERE | {
     ),
     "a save without its base": Mutant(
         "boilerhouse.claims.releasing",
-        "return Save(pod, refs.base, release_of(claim.status).round, keep)",
+        "return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)",
         'return Save(pod, "", release_of(claim.status).round, keep)',
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "a save without its round": Mutant(
         "boilerhouse.claims.releasing",
-        "return Save(pod, refs.base, release_of(claim.status).round, keep)",
-        "return Save(pod, refs.base, 0, keep)",
+        "return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)",
+        "return Save(pod, _refs(seen, claim).base, 0, keep)",
         "tests/sim/test_stories.py::test_a_save_that_comes_late_freezes_nobody",
     ),
     "Active without its files": Mutant(
@@ -392,7 +392,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.helper.transfer",
         "not piece or (not self._left and self._hash.hexdigest() != self._digest)",
         "not piece",
-        "tests/unit/helper/test_restoring.py::test_damaged_bytes",
+        "tests/unit/helper/test_restoring.py::test_damage_that_shows_midway",
     ),
     "a save that its agent gave up is a success": Mutant(
         "boilerhouse.helper.saving",

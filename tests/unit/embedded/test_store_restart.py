@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -244,3 +245,28 @@ async def test_the_log_does_not_grow_without_end(
     await store.close()
     assert not (tmp_path / "kube.db-wal").exists()
     assert (tmp_path / "kube.db").stat().st_size > 200_000
+
+
+async def test_the_log_does_not_grow_from_killed_life_to_killed_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that die before it is their time to move the log do not leave it to nobody."""
+    monkeypatch.setattr(checkpoint, "EVERY", 200_000)
+    for life in range(20):
+        directory = tmp_path / str(life)
+        store = await Store.open(directory)
+        database = directory / "kube.db"
+        before = database.stat().st_mtime_ns
+        for n in range(5):
+            await store.submit(Put(key(f"{life}-{n}"), body("x" * 5000)))
+            if n == 0 and (directory / "kube.db-wal").stat().st_size > 200_000:
+                async with asyncio.timeout(30):
+                    while database.stat().st_mtime_ns == before:  # noqa: ASYNC110  a thread's
+                        await asyncio.sleep(0.01)
+        # What a killed process leaves is what is there now.
+        shutil.copytree(directory, tmp_path / str(life + 1))
+        await store.close()
+    assert (tmp_path / "20" / "kube.db-wal").stat().st_size < 600_000
+    store = await Store.open(tmp_path / "20")
+    assert len(store.scan("pods")) == 100
+    await store.close()

@@ -46,7 +46,8 @@ class Checkpointer:
         self._wal = wal_file(path)
         self._anew = anew
         self.connect()
-        self._written = 0
+        # What a killed process left counts too, or its log would grow from life to life.
+        self._written = self._wal.stat().st_size if self._wal.exists() else 0
         self._due = threading.Event()
         self._stopping = False
         # Held by the writer from the start of a commit until `wrote`.
