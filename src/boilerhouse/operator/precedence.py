@@ -1,0 +1,68 @@
+"""Whose passes give way to what somebody waits for, and for how long (loop/rightofway.py).
+
+claims and their Pods ─► gives_way(claim)       pools and spares ─► patience(pool)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import Claim
+from boilerhouse.claims.spares import Spares
+from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import Key
+from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.pools.objects import Pool
+
+# Seconds for which a pool that is at least half full waits with its refill while claims come in.
+REFILL_PATIENCE = 10.0
+
+_GIVES_WAY = frozenset(
+    {
+        ClaimPhase.ACTIVE,
+        ClaimPhase.RELEASING,
+        ClaimPhase.RELEASED,
+        ClaimPhase.RELEASE_FAILED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """What the controllers of claims and pools ask before a pass."""
+
+    way: RightOfWay
+    claims: Informer[Claim]
+    pods: Informer[Pod]
+    pools: Informer[Pool]
+    blueprints: Blueprints
+    spares: Spares
+
+    def gives_way(self, key: Key) -> bool:
+        """Whether a claim's next pass gives way: it has its instance, or is on its way out.
+
+        Not if the tenant claims again and waits for that, nor if the instance was told to stop by
+        somebody else and its files are to be saved in the time that is left.
+        """
+        claim = self.claims.cache.get(key)
+        if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
+            return False
+        pod = self.pods.get(key.namespace, claim.status.instance_id)
+        hurried = pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
+        return not hurried and not self.way.is_wanted(key)
+
+    def patience(self, key: Key) -> float:
+        """Say for how many seconds a pool can wait for its refill while claims come in.
+
+        Filling takes from the claims what they could be answered with; it is worth it once the pool
+        runs low, and not before.
+        """
+        pool = self.pools.cache.get(key)
+        workload = None if pool is None else self.blueprints.cached(pool.spec.workload_ref)
+        if pool is None or workload is None:
+            return 0.0
+        ready = self.spares.count(workload.name, workload.template)
+        return REFILL_PATIENCE if 2 * ready >= pool.spec.size else 0.0

@@ -1,0 +1,103 @@
+"""Who is woken by what: events of informers become keys of controllers.
+
+workload ─► itself, its pools, claims that wait for it
+claim    ─► itself, its workload; when it is over, whoever it kept waiting
+Pod      ─► the claims that mean or carry it, its pool; when it is gone, its agent's Secret
+
+Waking one too many costs a pass that finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from boilerhouse.claims.holdings import phase_of, tenancy
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import Claim
+from boilerhouse.claims.read import claim_of
+from boilerhouse.core import names
+from boilerhouse.kube.cache import Change, Index
+from boilerhouse.kube.informer import Informer
+from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.resources import Key
+from boilerhouse.loop.news import News
+from boilerhouse.loop.queue import KeyedQueue
+from boilerhouse.loop.setbacks import Setbacks
+from boilerhouse.operator.ties import keeps
+from boilerhouse.pools.objects import Pool
+from boilerhouse.workloads.objects import Workload
+
+# A pool looks at all its Pods in each pass. So that a burst of claims is one pass and not one for
+# each claim, what happens to its Pods within this time is looked at together.
+MERGED = timedelta(milliseconds=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """The queues of the controllers, and the indexes that say who is concerned."""
+
+    workloads: KeyedQueue[Key]
+    pools: KeyedQueue[Key]
+    claims: KeyedQueue[Key]
+    secrets: KeyedQueue[Key]
+    by_intent: Index[Claim]  # claims by the Pod they mean
+    by_workload: Index[Claim]
+    by_tenancy: Index[Claim]
+    pools_by_workload: Index[Pool]
+    setbacks: Setbacks[Key]  # of claims
+    news: News[Claim]
+
+    def listen(
+        self,
+        workloads: Informer[Workload],
+        pools: Informer[Pool],
+        claims: Informer[Claim],
+        pods: Informer[Pod],
+    ) -> None:
+        """Be told of every change from now on."""
+        workloads.subscribe(self._workload_changed)
+        pools.subscribe(lambda change: self.pools.add(change.key))
+        claims.subscribe(self._claim_changed)
+        pods.subscribe(self._pod_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        self.workloads.add(change.key)
+        for pool in self.pools_by_workload.get(change.key.name):
+            self.pools.add(Key(pool.metadata.namespace, pool.metadata.name))
+        for claim in self.by_workload.get(change.key.name):
+            if phase_of(claim) in (ClaimPhase.PENDING, ClaimPhase.ERROR):
+                self.claims.add(Key(claim.metadata.namespace, claim.metadata.name))
+
+    def _claim_changed(self, change: Change[Claim]) -> None:
+        self.claims.add(change.key)
+        if change.new is not None and not keeps(change.new):
+            self.workloads.add(Key(change.key.namespace, change.new.spec.workload_ref))
+        if change.new is not None and phase_of(change.new) != ClaimPhase.RELEASED:
+            return
+        # It is over: whoever was kept waiting by it may go on.
+        for claim in (change.old, change.new):
+            if claim is None:
+                continue
+            self.workloads.add(Key(change.key.namespace, claim.spec.workload_ref))
+            for other in self.by_tenancy.get(tenancy(claim)):
+                key = Key(other.metadata.namespace, other.metadata.name)
+                if key != change.key:
+                    self.setbacks.clear(key)
+                    self.claims.add(key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        for pod in (change.old, change.new):
+            if pod is None:
+                continue
+            meant = [claim.metadata.name for claim in self.by_intent.get(change.key.name)]
+            for name in (*claim_of(pod), *meant):
+                claim = Key(change.key.namespace, name)
+                self.claims.add(claim)
+                self.news.tell(claim)  # an Active claim may have been heard of before its Pod
+            pool = pod.metadata.labels.get(names.POOL)
+            if pool is not None:
+                self.pools.add_after(Key(change.key.namespace, pool), MERGED)
+        if change.new is None:
+            secret = names.agent_secret_name(change.key.name)
+            self.secrets.add(Key(change.key.namespace, secret))
