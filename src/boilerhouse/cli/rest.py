@@ -35,6 +35,10 @@ class Failure(Exception):
         self.status = status
 
 
+class Broke(Failure):
+    """The connection ended in the middle of an answer."""
+
+
 class Rest:
     """One Boilerhouse. Blocks; a command has nothing else to do."""
 
@@ -140,7 +144,7 @@ class Rest:
         except httpx2.TimeoutException as error:
             raise Failure(f"{self.url} did not answer in time") from error
         except httpx2.HTTPError as error:
-            raise Failure(f"the connection to {self.url} broke: {error}") from error
+            raise Broke(f"the connection to {self.url} broke: {error}") from error
 
     def _failure(self, status: int, content: bytes) -> Failure:
         try:

@@ -24,7 +24,7 @@ import typer
 
 from boilerhouse.cli.get import Cell, Item, table
 from boilerhouse.cli.progress import shown
-from boilerhouse.cli.rest import Failure, Rest, segment
+from boilerhouse.cli.rest import Broke, Failure, Rest, segment
 from boilerhouse.core.clock import SystemClock
 
 PIECE = 1 << 18
@@ -78,6 +78,20 @@ def get(
     rest: Rest, tenant: str, workload: str, *, version: str, file: str | None, force: bool
 ) -> int:
     """Fetch an archive into a file, or to stdout."""
+    try:
+        return _fetch(rest, tenant, workload, version=version, file=file, force=force)
+    except Broke as broke:
+        # Damage that shows only when most has been sent cannot be told in any other way.
+        raise Failure(
+            f"{broke}; the {_called(version)} may be damaged, unless the server went away:"
+            f" `boilerhouse snapshot ls {tenant} {workload}` lists the others,"
+            " --version N fetches one"
+        ) from broke
+
+
+def _fetch(
+    rest: Rest, tenant: str, workload: str, *, version: str, file: str | None, force: bool
+) -> int:
     path = f"{_of(tenant, workload)}/{segment(version)}/archive"
     if file == STDIO:
         if sys.stdout.isatty():
@@ -145,6 +159,10 @@ def size_of(count: int) -> str:
 
 def _of(tenant: str, workload: str) -> str:
     return f"tenants/{segment(tenant)}/workloads/{segment(workload)}/snapshots"
+
+
+def _called(version: str) -> str:
+    return f"version {version}" if version.isdecimal() else f"{version} version"
 
 
 def _total(answer: Any) -> int | None:

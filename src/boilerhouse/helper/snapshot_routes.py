@@ -9,6 +9,7 @@ nothing that is slow: saves, restores and transfers have places of their own.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,10 +24,20 @@ from boilerhouse.helper.restoring import Restorer
 from boilerhouse.helper.saving import Saver
 from boilerhouse.helper.store import places
 from boilerhouse.helper.store.places import Place
-from boilerhouse.helper.store.store import Store, no_snapshot, told
+from boilerhouse.helper.store.store import Store, check, corrupt, no_snapshot, told
 from boilerhouse.helper.transfer import ArchiveBody, Threads, receive
-from boilerhouse.helper.wire import PromoteOrder, Restored, RestoreOrder, Saved, SaveOrder
+from boilerhouse.helper.wire import (
+    PromoteOrder,
+    Restored,
+    RestoreOrder,
+    Saved,
+    SaveOrder,
+    Version,
+)
 
+# Bytes of an archive that is read twice, so that damage is a clear answer. In a larger one it shows
+# when some has been sent: then the answer breaks off.
+READ_FIRST = 16 << 20
 _MODES = ("cold", "restart", "live")
 
 
@@ -151,13 +162,27 @@ class SnapshotRoutes:
         where, seq = _place(request), _number(request, "seq")
         await self._begin_transfer()
         try:
-            file, version = await self._threads.run(self._store.open_version, where, seq)
+            file, version = await self._threads.run(self._opened, where, seq)
         except BaseException:
             self._transfers.release()
             raise
         body = _Download(ArchiveBody(file, version, self._threads), self._transfers.release)
         headers = {"content-type": wire.GZIP, wire.VERSION: version.encode().decode()}
         return Answer(200, body, headers)
+
+    def _opened(self, where: Place, seq: int | None) -> tuple[int, Version]:
+        """Open an archive; 409 if it is known to be damaged before the first byte is sent."""
+        file, version = self._store.open_version(where, seq)
+        try:
+            if os.fstat(file).st_size != version.size:
+                raise corrupt(version)
+            if version.size <= READ_FIRST:
+                check(file, version)
+                os.lseek(file, 0, os.SEEK_SET)
+        except BaseException:
+            os.close(file)
+            raise
+        return file, version
 
     async def _upload(self, request: Request) -> Answer:
         where, expect = _place(request), request.param("expect")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.helper import wire
+from boilerhouse.helper import snapshot_routes, wire
 from tests.unit.helper.bench import Bench, working
 from tests.unit.helper.test_saving import refused
 
@@ -87,8 +88,32 @@ async def test_damaged_bytes(bench: Bench, damage: str) -> None:
     assert "version 1" in str(error)
     assert not target.restored
     assert (await refused("corrupt-version", bench.promote(1))).status == 409
-    with pytest.raises(Exception, match="damaged"):
-        await bench.read("GET", wire.ARCHIVE, ("tenant", "anna"), ("workload", "shop"))
+    fetched = bench.ask("GET", wire.ARCHIVE, ("tenant", "anna"), ("workload", "shop"))
+    assert (await refused("corrupt-version", fetched)).status == 409
+
+
+@pytest.mark.parametrize("at", [0, -1])
+async def test_damage_that_shows_midway(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """A large archive is not read before it is sent; wrong bytes break off before their end."""
+    monkeypatch.setattr(snapshot_routes, "READ_FIRST", 1000)
+    bench.agent(1, os.urandom(1 << 20))
+    await bench.save()
+    file = archive_of(bench)
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(content)
+    answer = await bench.ask("GET", wire.ARCHIVE, ("tenant", "anna"), ("workload", "shop"))
+    got = b""
+    with pytest.raises(Broken, match="damaged"):
+        async for piece in answer.body:
+            got += piece
+    await answer.body.close()
+    assert len(got) < len(content)
+    file.write_bytes(content[:-1])
+    fetched = bench.ask("GET", wire.ARCHIVE, ("tenant", "anna"), ("workload", "shop"))
+    assert (await refused("corrupt-version", fetched)).status == 409
 
 
 @pytest.mark.parametrize("code", ["bad-archive", "too-large"])
