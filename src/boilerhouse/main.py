@@ -59,12 +59,15 @@ def _up(words: list[str]) -> None:
 
 
 def _command_line() -> None:
-    from boilerhouse.cli.startup import import_structlog_alone, imports
+    try:
+        from boilerhouse.cli.startup import import_structlog_alone, imports
 
-    with imports():
-        import_structlog_alone()
-        from boilerhouse.cli.app import app
-    app(prog_name="boilerhouse")
+        with imports():
+            import_structlog_alone()
+            from boilerhouse.cli.app import app
+        app(prog_name="boilerhouse")
+    except KeyboardInterrupt:  # while it was still importing
+        sys.exit(130)
 
 
 if __name__ == "__main__":

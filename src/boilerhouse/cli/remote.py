@@ -5,6 +5,9 @@ app ─► apply, get, claim, release, exec, logs, why ─► Rest ─► exit c
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -50,14 +53,30 @@ def with_rest(command: Callable[[Rest], int]) -> None:
             exit_code = command(rest)
         finally:
             rest.close()
+        sys.stdout.flush()
     except Failure as failure:
         typer.echo(f"boilerhouse: {failure}", err=True)
         exit_code = failure.exit_code
     except KeyboardInterrupt:
         exit_code = 130
-    except BrokenPipeError:
-        exit_code = 0  # `| head` has seen enough
+    except BrokenPipeError:  # `| head` has seen enough, and a shell may want to know
+        _give_up_stdout()
+        exit_code = 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None or isinstance(error, ConnectionError):
+            raise  # of a file or a connection: whoever uses those says what it means
+        _give_up_stdout()
+        why = f"what was asked for cannot be written: {error.strerror}"
+        typer.echo(f"boilerhouse: {why}", err=True)
+        exit_code = 1
     raise typer.Exit(exit_code)
+
+
+def _give_up_stdout() -> None:
+    """Have what could not be written forgotten: Python would try once more at its end, and fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def apply(

@@ -51,6 +51,28 @@ def test_the_program_starts_as_a_module() -> None:
     assert "--nonsense" in done.stderr
 
 
+INTERRUPTED = """
+import os, signal, sys
+module, sys.argv = sys.argv[1], ["boilerhouse", "snapshot", "ls"]
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from boilerhouse.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "structlog", "boilerhouse.cli.app", "httpx2"])
+def test_a_key_while_it_still_imports(module: str) -> None:
+    """Ctrl-C is exit code 130 and no word, however early it comes."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_generated_files_are_written_and_then_fresh(runner: CliRunner, tmp_path: Path) -> None:
     """gen writes what is missing, says so, and --check agrees afterwards."""
     (tmp_path / "pyproject.toml").touch()

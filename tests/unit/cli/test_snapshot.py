@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from boilerhouse.cli.snapshot import size_of
+from boilerhouse.helper import snapshot_routes
 from tests.unit.api.conftest import KEY, archive, opened_helper, opened_rest
 from tests.unit.cli.test_remote import Shell, program
 
@@ -95,6 +96,80 @@ async def test_pipes(shell: Shell, saved: Path) -> None:
     )
     out, _ = await asyncio.wait_for(process.communicate(), 60)
     assert out == CONTENT
+
+
+def damage(shell: Shell, size: int) -> None:
+    """Store a version of at least this size, and change its last byte on the volume."""
+    [file] = (shell.tmp / "snapshots/.v/alice/web").glob("1-*.tar.gz")
+    content = bytearray(file.read_bytes())
+    assert len(content) >= size
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+async def test_a_damaged_version_is_told(shell: Shell, saved: Path) -> None:
+    """One line that names the version, and no file."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    damage(shell, 1)
+    out = shell.tmp / "out.tar.gz"
+    failed = await shell.run("snapshot", "get", "alice", "web", "-f", str(out))
+    assert failed.exit_code == 1
+    assert "version 1 (" in failed.stderr and "is damaged on the volume" in failed.stderr
+    assert not out.exists()
+
+
+async def test_damage_that_shows_midway_is_suspected(shell: Shell) -> None:
+    """The connection is cut: the line says what that may mean, and how to get another version."""
+    noise = shell.tmp / "noise.tar.gz"
+    noise.write_bytes(archive(noise=os.urandom(12 << 20).hex()))  # half of it when packed
+    assert noise.stat().st_size > 12 << 20
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_routes, "READ_FIRST", 1 << 20)
+        await shell.run("snapshot", "put", "alice", "web", str(noise))
+        damage(shell, 12 << 20)
+        out = shell.tmp / "out.tar.gz"
+        failed = await shell.run("snapshot", "get", "alice", "web", "-f", str(out))
+    assert failed.exit_code == 1
+    assert "may be damaged" in failed.stderr
+    assert "snapshot ls alice web" in failed.stderr and "--version N" in failed.stderr
+    assert not out.exists()
+
+
+async def test_a_full_device(shell: Shell, saved: Path) -> None:
+    """What cannot be written is said in one line, whichever command writes."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    for words in (("get", "alice", "web", "-f", "-"), ("ls",)):
+        full = os.open("/dev/full", os.O_WRONLY)
+        try:
+            process = await program(
+                shell, "snapshot", *words, stdout=full, stderr=asyncio.subprocess.PIPE
+            )
+        finally:
+            os.close(full)
+        _, told = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 1
+        assert told.decode().splitlines() == [
+            "boilerhouse: what was asked for cannot be written: No space left on device"
+        ]
+
+
+async def test_a_reader_that_has_had_enough(shell: Shell) -> None:
+    """A pipe that breaks is the exit code of a SIGPIPE, and no word."""
+    noise = shell.tmp / "noise.tar.gz"
+    noise.write_bytes(archive(noise=os.urandom(2 << 20).hex()))
+    await shell.run("snapshot", "put", "alice", "web", str(noise))
+    process = await program(
+        shell,
+        *("snapshot", "get", "alice", "web", "-f", "-"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert await process.stdout.readexactly(2) == b"\x1f\x8b"
+    transport = process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]  # no other way
+    transport.close()
+    assert await asyncio.wait_for(process.stderr.read(), 60) == b""
+    assert await asyncio.wait_for(process.wait(), 60) == 141
 
 
 async def test_a_bar_is_for_terminals(shell: Shell, saved: Path) -> None:
