@@ -17,7 +17,7 @@ from boilerhouse.kube.resources import Key
 from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.pools.objects import Pool
 
-# Seconds for which a pool that is at least half full waits with its refill while claims come in.
+# Seconds for which a pool waits with its refill while claims come in and it is a quarter full yet.
 REFILL_PATIENCE = 10.0
 
 _GIVES_WAY = frozenset(
@@ -65,4 +65,4 @@ class Precedence:
         if pool is None or workload is None:
             return 0.0
         ready = self.spares.count(workload.name, workload.template)
-        return REFILL_PATIENCE if 2 * ready >= pool.spec.size else 0.0
+        return REFILL_PATIENCE if 4 * ready >= pool.spec.size else 0.0
