@@ -4,7 +4,7 @@ command, env ─► argv ─► node ─► Result | ApiError ─► Ending | Pr
 
 A program that is not there is the caller's news, not a failure of ours: it ends with the exit code
 and the words that a shell would have for it. Nodes differ in how they say so; an instance that is
-dead is a conflict, whatever the node calls it.
+dead, or halted because its files are being saved, is a conflict, whatever the node calls it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from boilerhouse.api.errors import Problem, bad_request, conflict
+from boilerhouse.claims.holdings import phase_of
+from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.objects import Claim
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.status import ApiError, BadRequest, NotFound
@@ -24,6 +27,7 @@ NOT_EXECUTABLE = 126
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MISSING = ("executable file not found", "no such file or directory", "not found in $path")
 _DENIED = ("permission denied", "exec format error", "is a directory")
+_HALTED = "is halted"
 _DEAD = ("container not found", "is not running", "not running", "cannot exec in a stopped")
 
 
@@ -47,14 +51,17 @@ def argv(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return ["env", *(f"{name}={value}" for name, value in env.items()), *command]
 
 
-def refuse_dead(pod: Pod) -> None:
-    """Raise 409 for an instance in which nothing can be run."""
+def refuse_dead(pod: Pod, claim: Claim | None) -> None:
+    """Raise 409 for an instance in which nothing can be run, `claim` being the one that has it."""
     name, phase = pod.metadata.name, pod.status.phase or "Pending"
     if pod.metadata.deletion_timestamp is not None:
         raise _dead(name, phase, "it is being deleted")
     if phase != "Running":
         why = pod.status.reason or pod.status.message
         raise _dead(name, phase, f"its phase is {phase}" + (f": {why}" if why else ""))
+    if claim is not None and phase_of(claim) == ClaimPhase.RELEASING:
+        # Halted, or about to be: a command would hang, and end with the instance.
+        raise _halted(name, phase, "its files are being saved, and it goes then")
 
 
 def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
@@ -64,6 +71,9 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
         raise error
     if error.status_code in (400, 404, 500) and any(words in said for words in _DEAD):
         raise _dead(pod.metadata.name, pod.status.phase, error.message) from error
+    if _HALTED in said:
+        why = "its files are being saved or restored"
+        raise _halted(pod.metadata.name, pod.status.phase, why) from error
     if any(words in said for words in _MISSING):
         return Ending(NOT_FOUND, stderr=f"{program}: command not found\n".encode())
     if any(words in said for words in _DENIED):
@@ -71,6 +81,14 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
     if isinstance(error, NotFound | BadRequest):
         raise _dead(pod.metadata.name, pod.status.phase, error.message) from error
     raise error
+
+
+def _halted(name: str, phase: str, why: str) -> Problem:
+    return conflict(
+        "InstanceHalted",
+        f"nothing can be run in instance {name!r} now: {why}. Claim, and use what the answer names",
+        {"instance": name, "phase": phase},
+    )
 
 
 def _dead(name: str, phase: str, why: str) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ class Files:
 
     failing: str = ""
     away: str = ""
+    gate: asyncio.Event | None = None  # nothing is saved before it is set
     saves: str = ""  # digest of whatever is saved; another each time if empty
     bases: list[str] = field(default_factory=list)  # of what was saved
     aside: bool = False
@@ -44,6 +46,8 @@ class Files:
     async def save(
         self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
     ) -> SavedSeen:
+        if self.gate is not None:
+            await self.gate.wait()
         if self.failing:
             raise Retry(self.failing)
         self.bases.append(base)

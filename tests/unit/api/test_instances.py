@@ -13,7 +13,8 @@ import pytest
 from boilerhouse.api.house import Places
 from boilerhouse.core import names
 from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.kube.wire import Socket
 from tests.controllers.world import NODE
 from tests.unit.api.conftest import Rest, soon
 from tests.unit.api.node import missing
@@ -137,6 +138,24 @@ async def test_exec_in_a_dead_instance_is_a_conflict(rest: Rest, instance: str) 
     answer = await run(rest, instance, "ls")
     assert (answer.status_code, answer.json()["code"]) == (409, "InstanceNotRunning")
     assert "Failed" in answer.json()["error"]
+
+
+async def test_exec_in_a_halted_instance_is_a_conflict(rest: Rest, instance: str) -> None:
+    """Its node says so: 409 with what to do, not a failure of the cluster."""
+
+    async def halted(socket: Socket, argv: list[str]) -> int:
+        raise ApiError("container tenant is halted: it is being saved or restored")
+
+    rest.node.programs["ls"] = halted
+    answer = await run(rest, instance, "ls")
+    assert (answer.status_code, answer.json()["code"]) == (409, "InstanceHalted")
+    assert "saved or restored. Claim, and use" in answer.json()["error"]
+    lines = await rest.post(
+        f"/instances/{instance}/exec",
+        {"command": ["ls"]},
+        headers={"accept": "application/x-ndjson"},
+    )
+    assert json.loads(lines.text)["code"] == "InstanceHalted"
 
 
 async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.provision import NAMESPACE
@@ -49,6 +51,20 @@ async def test_a_release_says_what_was_saved(rest: Rest, files: Files) -> None:
     again = await rest.claim("alice")
     assert (again.status_code, again.json()["source"]) == (201, "cold+data")
     assert files.restored == [body["snapshot"]["digest"]]
+
+
+async def test_nothing_is_run_in_an_instance_that_is_being_saved(rest: Rest, files: Files) -> None:
+    """409 at once, with what to do: a command would hang, and end with the instance."""
+    name = (await rest.claim("alice")).json()["instanceId"]
+    files.gate = asyncio.Event()
+    releasing = asyncio.create_task(rest.post(RELEASE, WEB))
+    claims = rest.house.informers.claims.cache
+    await soon(lambda: [phase_of(claim) for claim in claims.values()] == ["Releasing"])
+    answer = await rest.post(f"/instances/{name}/exec", {"command": ["echo"]})
+    assert (answer.status_code, answer.json()["code"]) == (409, "InstanceHalted")
+    assert "its files are being saved" in answer.json()["error"]
+    files.gate.set()
+    assert (await releasing).json()["phase"] == "Released"
 
 
 async def test_a_save_beside_the_current_version_is_told(rest: Rest, files: Files) -> None:

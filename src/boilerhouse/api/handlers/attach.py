@@ -41,7 +41,7 @@ async def attach_instance(
         pod = await house.instance(name)
         if not visible(caller_of(socket), pod):
             raise not_found("Instance", name)
-        refuse_dead(pod)
+        refuse_dead(pod, house.claim_of(pod))
         await house.introduced(pod)
         query = [("command", part) for part in command or ()]
         query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]

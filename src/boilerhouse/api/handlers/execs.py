@@ -62,7 +62,7 @@ async def exec_instance(
     if not data.command[0]:
         raise bad_request("command: the program has no name")
     pod = await found(house, request, name)
-    refuse_dead(pod)
+    refuse_dead(pod, house.claim_of(pod))
     async with connected(request.receive):
         await house.introduced(pod)
     if NDJSON in request.headers.get("accept", ""):
