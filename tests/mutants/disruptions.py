@@ -34,7 +34,7 @@ MUTANTS = {
         _BUDGET + "test_every_claimed_instance_is_kept",
     ),
     "the number stays what it was": Mutant(
-        "boilerhouse.disruptions.decide",
+        "boilerhouse.core.upkeep",
         'if there.spec != wanted["spec"]:',
         'if there.spec["selector"] != wanted["spec"]["selector"]:',
         _BUDGET + "test_the_number_follows_and_changes_of_others_do_not_stay",

@@ -25,17 +25,8 @@ import structlog
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.errors import Retry
+from boilerhouse.core.upkeep import Create, Delete, Plan, Replace, Seen, There, Wait, decide
 from boilerhouse.disruptions import build
-from boilerhouse.disruptions.decide import (
-    BudgetSeen,
-    Create,
-    Delete,
-    Plan,
-    Replace,
-    Seen,
-    Wait,
-    decide,
-)
 from boilerhouse.helper import layout
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.client import Client
@@ -121,7 +112,7 @@ class BudgetKeeper:
         except NotFound:
             return Seen(wanted, None)
         meta = found.metadata
-        return Seen(wanted, BudgetSeen(meta.uid, meta.resource_version, found.spec))
+        return Seen(wanted, There(meta.uid, meta.resource_version, found.spec))
 
     async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta:
         """Make it so; what another process did meanwhile is looked at again."""

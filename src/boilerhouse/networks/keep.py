@@ -14,6 +14,7 @@ from datetime import timedelta
 import structlog
 
 from boilerhouse.core.clock import Clock, Random
+from boilerhouse.core.upkeep import Create, Plan, Replace, Seen, There, decide
 from boilerhouse.helper.layout import COMPONENT
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer, Timing
@@ -23,7 +24,6 @@ from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
 from boilerhouse.loop.controller import Controller
 from boilerhouse.loop.recorder import Recorder
 from boilerhouse.networks import build
-from boilerhouse.networks.decide import Create, Plan, PolicySeen, Replace, Seen, decide
 
 log = structlog.get_logger(__name__)
 
@@ -72,21 +72,19 @@ class PolicyKeeper:
         try:
             found = await self._client.get(POLICIES, key.name)
         except NotFound:
-            return Seen(key.name, wanted["spec"], None)
+            return Seen(wanted, None)
         meta = found.metadata
-        there = PolicySeen(meta.uid, meta.resource_version, found.spec)
-        return Seen(key.name, wanted["spec"], there)
+        return Seen(wanted, There(meta.uid, meta.resource_version, found.spec))
 
     async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta:
         """Make it so; what another process did meanwhile is looked at again."""
-        body = self._wanted[seen.name]
         with contextlib.suppress(AlreadyExists, Conflict, NotFound):
             match plan:
-                case Create():
-                    log.info("policy.created", policy=seen.name)
+                case Create(body):
+                    log.info("policy.created", policy=key.name)
                     await self._client.create(POLICIES, body)
-                case Replace(uid, version):
-                    log.warning("policy.restored", policy=seen.name)
+                case Replace(uid, version, body):
+                    log.warning("policy.restored", policy=key.name)
                     meta = {**body["metadata"], "uid": uid, "resourceVersion": version}
                     await self._client.replace(POLICIES, {**body, "metadata": meta})
         return LOOK_AGAIN

@@ -16,16 +16,8 @@ from structlog.typing import EventDict
 from boilerhouse.core import names
 from boilerhouse.core.clock import rng
 from boilerhouse.core.errors import Retry
+from boilerhouse.core.upkeep import Create, Delete, Replace, Seen, There, Wait, decide
 from boilerhouse.disruptions.build import HELPER, INSTANCES, budget
-from boilerhouse.disruptions.decide import (
-    BudgetSeen,
-    Create,
-    Delete,
-    Replace,
-    Seen,
-    Wait,
-    decide,
-)
 from boilerhouse.disruptions.keep import BUDGETS, LOOK_AGAIN, BudgetKeeper
 from boilerhouse.helper import layout
 from boilerhouse.helper.build import HelperSettings, helper_pod
@@ -68,8 +60,8 @@ def test_the_helper_is_kept_while_there_are_tenants_beside_it() -> None:
     assert budget(HELPER, claimed=5, beside_helper=0) is None
 
 
-def there(claimed: int, **changes: Any) -> BudgetSeen:
-    return BudgetSeen("u", "1", {**of(claimed)["spec"], **changes})
+def there(claimed: int, **changes: Any) -> There:
+    return There("u", "1", {**of(claimed)["spec"], **changes})
 
 
 def test_there_is_a_budget_while_it_covers_somebody() -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import rng
+from boilerhouse.core.upkeep import Create, Replace, Seen, There, Wait, decide
 from boilerhouse.helper.build import HelperSettings, helper_pod
 from boilerhouse.kube.resources import Key
 from boilerhouse.loop.manager import Manager
 from boilerhouse.loop.recorder import Recorder
 from boilerhouse.networks.build import INGRESS, NONE, UNRESTRICTED, policies
-from boilerhouse.networks.decide import Create, PolicySeen, Replace, Seen, Wait, decide
 from boilerhouse.networks.keep import POLICIES, PolicyKeeper
 from tests.controllers.world import World, opened, started
 
@@ -66,11 +66,11 @@ def _covers(port: dict[str, Any], number: int) -> bool:
 
 def test_what_is_missing_is_made_and_what_was_changed_is_restored() -> None:
     """What is as it should be is left alone."""
-    wanted = policies()[NONE]["spec"]
-    assert decide(Seen(NONE, wanted, None)) == Create()
-    assert decide(Seen(NONE, wanted, PolicySeen("u", "1", wanted))) == Wait()
-    opened_up = {**wanted, "egress": [{}]}
-    assert decide(Seen(NONE, wanted, PolicySeen("u", "1", opened_up))) == Replace("u", "1")
+    wanted = policies()[NONE]
+    assert decide(Seen(wanted, None)) == Create(wanted)
+    assert decide(Seen(wanted, There("u", "1", wanted["spec"]))) == Wait()
+    opened_up = {**wanted["spec"], "egress": [{}]}
+    assert decide(Seen(wanted, There("u", "1", opened_up))) == Replace("u", "1", wanted)
 
 
 @pytest.fixture

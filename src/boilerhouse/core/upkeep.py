@@ -1,6 +1,8 @@
-"""What a budget needs: pure.
+"""One object of ours that is to be exactly so: what it needs. Pure.
 
-Seen (what is there, what would be built) ─► decide ─► one write, or none
+Seen (what should be there, what is) ─► decide ─► one write, or none
+
+For objects that we alone write and nobody has a say in: budgets, network policies.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetSeen:
-    """A budget, as the server has it."""
+class There:
+    """The object, as the server has it."""
 
     uid: str
     version: str
@@ -22,10 +24,10 @@ class BudgetSeen:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One budget: as it should be, if it should, and as it is, if it is."""
+    """As it should be, if it should, and as it is, if it is."""
 
     wanted: Body | None
-    there: BudgetSeen | None
+    there: There | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove exactly the one that was seen: there is nobody for it to cover."""
+    """Remove exactly the one that was seen."""
 
     uid: str
     version: str
@@ -61,7 +63,7 @@ Plan = Create | Replace | Delete | Wait
 
 
 def decide(seen: Seen) -> Plan:
-    """Say what has to be done about one budget."""
+    """Say what has to be done about one object; only its spec is compared."""
     wanted, there = seen.wanted, seen.there
     if there is None:
         return Wait() if wanted is None else Create(wanted)
