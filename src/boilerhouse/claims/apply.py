@@ -117,7 +117,10 @@ class Applier:
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
         match step:
-            case Restore() | RunHook() | Save():
+            case Save(pod):
+                work = self._tried(key, seen, step)
+                await self.jobs.save(key, Save.__name__, work, first=pod.terminating)
+            case Restore() | RunHook():
                 work = self._tried(key, seen, step)
                 awaited = isinstance(step, Restore)
                 await self.jobs.run(key, type(step).__name__, work, awaited=awaited)

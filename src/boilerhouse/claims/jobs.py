@@ -2,6 +2,7 @@
 
 step ─► Jobs.run ─► done within a moment ─► the pass goes on
                 └─► it goes on by itself  ─► at its end the claim is woken for another pass
+Save ─► a place (places.py): so many at a time, until then it is `QUEUED`
 
 A worker that waited for every save would be one of sixteen, and fifty tenants that hibernate at
 once would keep everybody else waiting. While a job runs, its claim's `Seen.busy` names it.
@@ -14,6 +15,8 @@ from collections.abc import Callable, Coroutine
 
 import structlog
 
+from boilerhouse.claims.places import Places
+from boilerhouse.claims.seen import QUEUED
 from boilerhouse.kube.resources import Key
 
 log = structlog.get_logger(__name__)
@@ -21,17 +24,41 @@ log = structlog.get_logger(__name__)
 PATIENCE = 0.25  # seconds; most restores of small instances take less
 
 
-class Jobs:
-    """`wake` asks for a pass of a claim. Without `patience` every job is waited for."""
+SAVES = 4  # at a time
 
-    def __init__(self, wake: Callable[[Key], None], *, patience: float | None = PATIENCE) -> None:
+
+class Jobs:
+    """`wake` asks for a pass of a claim. Without `patience` every job is waited for.
+
+    So many `saves` are under way at a time.
+    """
+
+    def __init__(
+        self,
+        wake: Callable[[Key], None],
+        *,
+        patience: float | None = PATIENCE,
+        saves: int = SAVES,
+    ) -> None:
         self._wake = wake
         self.patience = patience
+        self._saves = Places(saves)
         self._running: dict[Key, dict[str, asyncio.Task[None]]] = {}
 
     def of(self, key: Key) -> frozenset[str]:
-        """Return the names of the claim's jobs that are under way."""
-        return frozenset(self._running.get(key, ()))
+        """Return the names of the claim's jobs that are under way, and whether one is `QUEUED`."""
+        names = frozenset(self._running.get(key, ()))
+        return names | {QUEUED} if self._saves.waits(key) else names
+
+    def hurry(self, key: Key) -> None:
+        """Let a claim's files be saved before those of others, if they wait for their turn."""
+        self._saves.hurry(key)
+
+    async def save(
+        self, key: Key, name: str, work: Coroutine[None, None, None], *, first: bool
+    ) -> None:
+        """Begin to save, when it is the claim's turn; `first`: that is before all others."""
+        await self.run(key, name, self._in_turn(key, work, first), awaited=False)
 
     async def run(
         self, key: Key, name: str, work: Coroutine[None, None, None], *, awaited: bool = True
@@ -49,6 +76,13 @@ class Jobs:
         task.add_done_callback(lambda done: self._ended(key, name, done))
         patience = self.patience if awaited or self.patience is None else 0.0
         await asyncio.wait({task}, timeout=patience)
+
+    async def _in_turn(self, key: Key, work: Coroutine[None, None, None], first: bool) -> None:
+        try:
+            async with self._saves.place(key, first=first):
+                await work
+        finally:
+            work.close()  # if it never had its turn
 
     async def close(self) -> None:
         """Give up what runs; the next process does it again."""

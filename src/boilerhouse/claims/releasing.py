@@ -24,6 +24,7 @@ from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs
 from boilerhouse.claims.rounds import DELAYS, TRIES, release_of
 from boilerhouse.claims.rounds import failed as failed_round
 from boilerhouse.claims.seen import (
+    QUEUED,
     ClaimSeen,
     DeleteClaim,
     DeletePod,
@@ -80,6 +81,8 @@ def _must_save(claim: ClaimSeen, pod: InstanceSeen) -> bool:
 
 def _saving(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
     """Return what is left to do before the Pod may go; None if it may."""
+    if QUEUED in seen.busy:
+        return Wait("the files of others are saved first")
     if seen.busy & {Save.__name__, RunHook.__name__}:
         return Wait("the files are being saved")
     refs, past = claim.status.snapshot or SnapshotRefs(), release_of(claim.status)

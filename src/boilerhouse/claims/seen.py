@@ -16,6 +16,7 @@ from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.seen import Blueprint, ClaimRef, InstanceSeen
 
 Mode = Literal["cold", "restart", "live"]  # how files come into an instance
+QUEUED = "queued"  # among `Seen.busy`: what is under way waits for its turn
 
 
 @dataclass(frozen=True, slots=True)

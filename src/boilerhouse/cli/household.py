@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from boilerhouse.agent.message import Handler
+from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.disruptions.keep import BudgetKeeper
@@ -50,6 +51,7 @@ class Means:
     way: RightOfWay = field(default_factory=RightOfWay)  # shared with all that shares the loop
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
+    saves: int = SAVES  # instances whose files are saved at a time
 
 
 def operator_of(
@@ -68,6 +70,7 @@ def operator_of(
         way=means.way,
         elector=elector,
         reconcile=reconcile,
+        saves=means.saves,
     )
     agents.hear(operator.pod_informer)
     return operator

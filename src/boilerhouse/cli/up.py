@@ -23,6 +23,7 @@ import uvloop
 from boilerhouse.api import signing
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
+from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
 from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.cli.household import Means, household, operator_of
@@ -119,6 +120,8 @@ async def _serve(directory: Path, line: UpLine) -> None:
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),
             way=kubelet.way,
+            # Tenants are packed on the processors that answer claims: no more than there are.
+            saves=min(SAVES, len(os.sched_getaffinity(0))),
         )
         operator = operator_of(means)
         running = await stack.enter_async_context(

@@ -21,7 +21,7 @@ from boilerhouse.claims.decide import decide as decide_claim
 from boilerhouse.claims.files import Files
 from boilerhouse.claims.holdings import Holdings, tenancy
 from boilerhouse.claims.hooks import ExecHooks
-from boilerhouse.claims.jobs import Jobs
+from boilerhouse.claims.jobs import SAVES, Jobs
 from boilerhouse.claims.keeping import can_wait
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -91,6 +91,7 @@ class Operator:
         timing: Timing | None = None,
         way: RightOfWay | None = None,
         reconcile: bool = True,
+        saves: int = SAVES,
     ) -> None:
         self.client = client
         self.way = way or RightOfWay()
@@ -120,7 +121,7 @@ class Operator:
         self.instances = Instances(client, self.pod_informer)
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
-        self.jobs = Jobs(lambda key: self.claims.queue.add(key))
+        self.jobs = Jobs(lambda key: self.claims.queue.add(key), saves=saves)
         self._files = Files(
             snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
         )
@@ -200,6 +201,7 @@ class Operator:
             pools_by_workload=pools_by_workload,
             setbacks=self.memory.setbacks,
             news=self.news,
+            hurry=self.jobs.hurry,
         ).listen(self.workload_informer, self.pool_informer, self.claim_informer, self.pod_informer)
 
     async def run(self, stopping: asyncio.Event) -> None:

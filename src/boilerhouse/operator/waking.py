@@ -9,6 +9,7 @@ Waking one too many costs a pass that finds nothing to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -28,8 +29,8 @@ from boilerhouse.operator.ties import keeps
 from boilerhouse.pools.objects import Pool
 from boilerhouse.workloads.objects import Workload
 
-# A pool looks at all its Pods in each pass. So that a burst of claims is one pass and not one for
-# each claim, what happens to its Pods within this time is looked at together.
+# A pool looks at all its Pods in each pass, a workload at its whole spec. So that a burst of claims
+# is one pass and not one for each claim, what happens within this time is looked at together.
 MERGED = timedelta(milliseconds=20)
 
 
@@ -47,6 +48,7 @@ class Waking:
     pools_by_workload: Index[Pool]
     setbacks: Setbacks[Key]  # of claims
     news: News[Claim]
+    hurry: Callable[[Key], None]  # to save a claim's files: its instance is going
 
     def listen(
         self,
@@ -72,14 +74,16 @@ class Waking:
     def _claim_changed(self, change: Change[Claim]) -> None:
         self.claims.add(change.key)
         if change.new is not None and not keeps(change.new):
-            self.workloads.add(Key(change.key.namespace, change.new.spec.workload_ref))
+            workload = Key(change.key.namespace, change.new.spec.workload_ref)
+            self.workloads.add_after(workload, MERGED)
         if change.new is not None and phase_of(change.new) != ClaimPhase.RELEASED:
             return
         # It is over: whoever was kept waiting by it may go on.
         for claim in (change.old, change.new):
             if claim is None:
                 continue
-            self.workloads.add(Key(change.key.namespace, claim.spec.workload_ref))
+            workload = Key(change.key.namespace, claim.spec.workload_ref)
+            self.workloads.add_after(workload, MERGED)
             for other in self.by_tenancy.get(tenancy(claim)):
                 key = Key(other.metadata.namespace, other.metadata.name)
                 if key != change.key:
@@ -93,6 +97,8 @@ class Waking:
             meant = [claim.metadata.name for claim in self.by_intent.get(change.key.name)]
             for name in (*claim_of(pod), *meant):
                 claim = Key(change.key.namespace, name)
+                if pod.metadata.deletion_timestamp is not None:
+                    self.hurry(claim)
                 self.claims.add(claim)
                 self.news.tell(claim)  # an Active claim may have been heard of before its Pod
             pool = pod.metadata.labels.get(names.POOL)

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from boilerhouse.claims.jobs import Jobs
+from boilerhouse.claims.seen import QUEUED
 from boilerhouse.kube.resources import Key
 
 KEY = Key("sim", "claim")
@@ -84,3 +85,41 @@ async def test_a_bug_in_a_job_is_logged() -> None:
         await asyncio.sleep(0)
     assert [entry["event"] for entry in logs] == ["claim.job_failed"]
     assert woken == [KEY]
+
+
+@pytest.mark.looptime
+async def test_saves_take_turns() -> None:
+    """So many at a time; whoever waits is said to be queued, and one that is to hurry is next."""
+    began: list[str] = []
+
+    async def save(name: str) -> None:
+        began.append(name)
+        await asyncio.sleep(1)
+
+    jobs = Jobs(lambda key: None, saves=2)
+    keys = [Key("sim", f"claim-{number}") for number in range(5)]
+    for key in keys:
+        await jobs.save(key, "Save", save(key.name), first=False)
+    await asyncio.sleep(0.1)
+    assert began == ["claim-0", "claim-1"]
+    assert jobs.of(keys[0]) == {"Save"}
+    assert jobs.of(keys[4]) == {"Save", QUEUED}
+    jobs.hurry(keys[4])
+    await asyncio.sleep(1)
+    assert began == ["claim-0", "claim-1", "claim-4", "claim-2"]
+    await jobs.close()
+    assert all(jobs.of(key) == frozenset() for key in keys)
+
+
+@pytest.mark.looptime
+async def test_a_pass_does_not_wait_for_a_save() -> None:
+    """It has its place among those that are under way, and others are behind it."""
+
+    async def save() -> None:
+        await asyncio.sleep(1)
+
+    jobs = Jobs(lambda key: None)
+    began = asyncio.get_running_loop().time()
+    await jobs.save(KEY, "Save", save(), first=False)
+    assert asyncio.get_running_loop().time() == began
+    await jobs.close()

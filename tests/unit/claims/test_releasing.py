@@ -14,6 +14,7 @@ from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs, Source
 from boilerhouse.claims.rounds import DELAYS, TRIES
 from boilerhouse.claims.seen import (
+    QUEUED,
     ClaimSeen,
     DeleteClaim,
     DeletePod,
@@ -148,6 +149,12 @@ def test_a_save_under_way_is_waited_for() -> None:
     for job in ("Save", "RunHook"):
         plan = decided(releasing(), busy=frozenset({job}))
         assert plan == Wait("the files are being saved")
+
+
+def test_a_save_that_waits_for_its_turn_says_so() -> None:
+    """Who asks why it takes so long is told."""
+    plan = decided(releasing(), busy=frozenset({"Save", QUEUED}))
+    assert plan == Wait("the files of others are saved first")
 
 
 def test_a_version_that_may_not_replace_another_is_told() -> None:

@@ -87,6 +87,7 @@ class PodWorker:
             (meta.namespace, meta.name, meta.uid),
             pod.status,
             lambda: self.facts,
+            lambda: house.turns.piece(self.pod.metadata),
         )
         self._launcher: Launcher | None = None
         self._ports = Ports(house.client)
@@ -158,7 +159,8 @@ class PodWorker:
         finally:
             reporting.cancel()
             await asyncio.wait({reporting})
-        await self._clean()
+        async with self._house.turns.cleaning():
+            await self._clean()
 
     async def _live_and_end(self) -> None:
         if self.finished or self._ending.asked.is_set() or self.facts.failed is not None:
@@ -337,9 +339,10 @@ class PodWorker:
         patience = Backoff(first=0.2, longest=30.0)
         while not self._gone:
             try:
-                await self._house.client.delete(
-                    PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace=0
-                )
+                async with self._house.turns.piece(meta):
+                    await self._house.client.delete(
+                        PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace=0
+                    )
                 return
             except NotFound:
                 return

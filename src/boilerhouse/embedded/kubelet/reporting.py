@@ -4,7 +4,7 @@
 
 What somebody waits for (Ready, an end, a refusal) is written at once; the small steps on the way
 there are gathered for a moment. One write is under way at a time; what changes meanwhile is in the
-next.
+next. `turn` says when to write (turns.py): what changes until then is in the same write.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import structlog
@@ -41,12 +42,14 @@ class Reporter:
         pod: tuple[str, str, str],
         before: Body,
         facts: Callable[[], PodFacts],
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self._client = client
         self._clock = clock
         self._namespace, self._name, self._uid = pod
         self._before = before
         self._facts = facts
+        self._turn = turn
         self._written: Body | None = None
         self._dirty = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -71,9 +74,11 @@ class Reporter:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GATHER):
                     await self._urgent.wait()
-            self._dirty.clear()
-            self._urgent.clear()
-            if not await self._write():
+            async with self._turn():
+                self._dirty.clear()
+                self._urgent.clear()
+                there = self._silent or await self._write()
+            if not there:
                 self.silence()
                 return
 
