@@ -113,6 +113,7 @@ class Agent:
     async def stop(self) -> None:
         """Stop serving; what is under way is cut off, and a tenant that was being saved runs."""
         await self._server.stop()
+        await self._restores.close()  # who asked in process is not cut off with the connections
         await self._saves.close()
         await self._settling.close()
 

@@ -61,6 +61,14 @@ class Restores:
         self._settling = settling
         self._workers = workers
         self._limits = limits
+        self._unpacker: Unpacker | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        """Cut off a restore that is under way: nothing is written any more after this."""
+        self._closed = True
+        if self._unpacker is not None:
+            await self._unpacker.abort()
 
     async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
         """Put a snapshot in place and have the tenant run on it.
@@ -101,7 +109,9 @@ class Restores:
             raise Refused(409, "saved", "this instance is being saved, or was")
 
     async def _restore(self, digest: str, mode: str, body: Body) -> Restored:
-        unpacker = Unpacker(
+        if self._closed:
+            raise Refused(503, "ending", "the instance ends")
+        unpacker = self._unpacker = Unpacker(
             self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
         )
         container = ""

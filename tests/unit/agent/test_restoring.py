@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body, Request, answering
-from boilerhouse.agent.protocol import TOKEN, RestoreReport
+from boilerhouse.agent.protocol import TOKEN, Refused, RestoreReport
 from boilerhouse.core.clock import SystemClock
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
@@ -226,6 +228,39 @@ async def test_one_restore_at_a_time(rig: Rig) -> None:
     goes_on.set()
     assert (await first).status == 200
     assert content(rig) == {"a": b"1", "b": b"two"}
+
+
+async def test_an_agent_that_ends_writes_nothing_any_more(tmp_path: Path) -> None:
+    """Who restores in process hears of the end; what is removed afterwards stays away."""
+    halted, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Halting(Body):
+        """Stops before its last piece."""
+
+        async def __anext__(self) -> bytes:
+            if len(pieces) == 1:
+                halted.set()
+                await goes_on.wait()
+            return pieces.pop(0)
+
+    chance = random.Random(1)
+    data = archive(**{f"f{number}": chance.randbytes(20_000) for number in range(100)})
+    pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)]
+    query = (("digest", DIGEST), ("mode", "restart"))
+    async with running(tmp_path) as rig:
+        restoring = asyncio.create_task(
+            rig.agent.handle(Request("POST", "/restore", query, {TOKEN: SECRET}, Halting(b"")))
+        )
+        await halted.wait()
+        assert content(rig)
+    shutil.rmtree(rig.workspace)
+    goes_on.set()
+    with pytest.raises(Refused) as refused:
+        await restoring
+    assert refused.value.status == 500
+    assert not rig.workspace.exists()
+    with pytest.raises(Refused, match="ends"):
+        await rig.agent.handle(Request("POST", "/restore", query, {TOKEN: SECRET}, Body(DATA)))
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,15 @@ class Unpacker:
             limits=(limits.entries, limits.content, limits.name),
         )
         self._child: Child | None = None
+        self._aborted = False
 
     async def start(self) -> None:
         """Start the worker, which takes a moment: worth doing before the first bytes are there."""
-        if self._child is None:
+        if self._child is None and not self._aborted:
             self._child = await Child.start(self._job, self._workers)
+        if self._aborted:
+            await self.abort()
+            raise Failed("cut-off", "the restore was given up")
 
     async def feed(self, piece: bytes) -> None:
         """Hand over some bytes; waits while the worker has enough to do."""
@@ -68,6 +72,7 @@ class Unpacker:
         return packed(report)
 
     async def abort(self) -> None:
-        """End the worker, if it still runs."""
+        """End the worker, if it still runs, and start none any more; nothing is written then."""
+        self._aborted = True
         if self._child is not None:
             await self._child.kill()
