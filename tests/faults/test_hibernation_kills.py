@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 
 TENANTS = ("anna", "bert", "cleo", "dora")
 WORKLOADS = ("pooled", "cold")
+MOMENTS = ("claim", "release", "released")
 _NUMBERS = itertools.count(1)
 
 # A file has its name once it is on the disk, and its name says what is in it.
@@ -124,6 +125,11 @@ class Ledger:
         files, cut = sum(map(len, self.durable.values())), dict(Counter(self.interrupted))
         return f"{self.releases} releases, {self.revivals} revivals, {files} files, cut off: {cut}"
 
+    def begin(self, what: str) -> None:
+        """Note that somebody has come to this point in this life."""
+        if what in self.begun:
+            self.begun[what].set()
+
     def seen(self, tenant: str, sums: str) -> None:
         """Check everything that is in an instance, and remember it."""
         found = {}
@@ -165,6 +171,7 @@ class Tenant:
         released = await self.ask(http, "release")
         assert released["snapshot"]["current"], released
         self.ledger.releases += 1
+        self.ledger.begin("released")
 
     async def look(self, http: httpx2.AsyncClient, instance: str) -> None:
         """See which files are there; an instance that was killed with us may still be starting."""
@@ -182,8 +189,7 @@ class Tenant:
 
     async def ask(self, http: httpx2.AsyncClient, what: str) -> Any:
         self.doing = what
-        if what in self.ledger.begun:
-            self.ledger.begun[what].set()
+        self.ledger.begin(what)
         path, body = f"/api/v1/tenants/{self.name}/{what}", {"workload": self.workload}
         answer = await http.post(path, json=body, params={"wait": 60})
         if what == "release" and answer.status_code == 404:
@@ -203,13 +209,13 @@ def left_of(pid: int, marker: str) -> list[int]:
 
 
 async def some_moment(ledger: Ledger, chance: Random) -> None:
-    """Wait until it is time to kill: mostly a little after somebody was asked for something."""
-    what = chance.choice(["claim", "release", "release", "anything"])
+    """Wait until it is time to kill: mostly a little after somebody asked for something."""
+    what = chance.choice(["claim", "release", "release", "released", "anything"])
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(10):
-            if what in ledger.begun:
+            if what in MOMENTS:
                 await ledger.begun[what].wait()
-    await asyncio.sleep(chance.random() * (0.5 if what in ledger.begun else 2))
+    await asyncio.sleep(chance.random() * (0.5 if what in MOMENTS else 2))
 
 
 @asynccontextmanager
@@ -255,7 +261,7 @@ async def test_killed_while_tenants_hibernate(tmp_path: Path, seed: int, kills: 
                 async with asking(await life.serving()) as http:
                     if number == 0:
                         await furnish(http, marker)
-                    ledger.begun = {"claim": asyncio.Event(), "release": asyncio.Event()}
+                    ledger.begun = {what: asyncio.Event() for what in MOMENTS}
                     living = [asyncio.create_task(tenant.live(http)) for tenant in tenants]
                     moment = asyncio.create_task(some_moment(ledger, chance))
                     done, _ = await asyncio.wait(
