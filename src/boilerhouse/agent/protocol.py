@@ -182,7 +182,7 @@ class SaveReport:
     """What a save has sent. Not `stable`: something changed meanwhile, so it must be repeated.
 
     `torn`: a power loss may have taken parts of what was restored before (settling.py), so these
-    bytes must not take the place of good ones.
+    bytes must not take the place of good ones. `skipped` names some of what no archive can keep.
     """
 
     sha256: str
@@ -192,13 +192,15 @@ class SaveReport:
     stable: bool
     fingerprint: str
     torn: bool = False
+    skipped: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         return _encode(self)
 
     @classmethod
     def decode(cls, body: bytes) -> SaveReport:
-        return cls(**_decode(body))
+        told = _decode(body)
+        return cls(**{**told, "skipped": tuple(told.get("skipped", ()))})
 
 
 @dataclass(frozen=True, slots=True)

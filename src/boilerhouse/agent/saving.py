@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 SILENCE = 60.0  # seconds for which nobody reads a stream, until it is given up
 WORD = 600.0  # seconds until the helper must have said that what it got is committed
+_NAMED, _NAME = 10, 300  # what could not be kept: how many are named, in how many characters
 _ID = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -290,6 +291,7 @@ class _Stream(Body):
             stable=packed.fingerprint == save.before,
             fingerprint=packed.fingerprint.digest,
             torn=save.torn,
+            skipped=tuple(name[:_NAME] for name in packed.skipped[:_NAMED]),
         )
         save.expect(WORD, "nobody said that the snapshot is committed")
 

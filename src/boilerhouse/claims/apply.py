@@ -51,6 +51,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.snapshots import Refused
+from boilerhouse.claims.status import SAVED_IN_PART
 from boilerhouse.claims.trying import REASONS
 from boilerhouse.core.condition import find
 from boilerhouse.core.errors import Retry, Terminal
@@ -72,7 +73,7 @@ AT_ONCE = timedelta(0)
 _TROUBLE = frozenset(
     {"DiskPressure", "SnapshotConflict", "RestorePrevious", "InstanceLost", *REASONS.values()}
 )
-_TOLD = frozenset({"Saved", *_TROUBLE})
+_TOLD = frozenset({"Saved", SAVED_IN_PART, *_TROUBLE})
 
 
 @dataclass(frozen=True, slots=True)

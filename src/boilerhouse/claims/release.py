@@ -25,7 +25,7 @@ from boilerhouse.claims.model import ClaimStatus, Release
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.read import claim_seen
 from boilerhouse.claims.seen import Plan, Seen
-from boilerhouse.claims.status import SNAPSHOT_CONFLICT
+from boilerhouse.claims.status import SAVED_IN_PART, SNAPSHOT_CONFLICT
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.kube.client import Client
@@ -52,13 +52,14 @@ class ReleaseAnswer:
     """How far the release has come when the caller is answered.
 
     `saved`: digest of the version that was saved; "" if none was. `aside`: why it is not the
-    current one; "" if it is.
+    current one; "" if it is. `left_out`: what no archive can keep, if there was such.
     """
 
     phase: ClaimPhase
     detail: str
     saved: str = ""
     aside: str = ""
+    left_out: str = ""
     release: Release | None = None  # attempts and the next try, of one that failed
 
 
@@ -196,11 +197,17 @@ def would_lose(claim: Claim, current: str | None) -> str:
 
 
 def _answer(last: ClaimStatus, gone: bool) -> ReleaseAnswer:
-    aside = find(last.conditions, SNAPSHOT_CONFLICT)
     return ReleaseAnswer(
         ClaimPhase.RELEASED if gone else last.phase,
         last.detail,
         "" if last.snapshot is None else last.snapshot.saved,
-        aside.message if aside is not None and aside.status == ConditionStatus.TRUE else "",
+        _stated(last, SNAPSHOT_CONFLICT),
+        _stated(last, SAVED_IN_PART),
         last.release if last.phase == ClaimPhase.RELEASE_FAILED else None,
     )
+
+
+def _stated(status: ClaimStatus, condition: str) -> str:
+    """Return the words of a condition that is so."""
+    found = find(status.conditions, condition)
+    return found.message if found is not None and found.status == ConditionStatus.TRUE else ""

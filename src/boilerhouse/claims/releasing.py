@@ -42,6 +42,8 @@ from boilerhouse.claims.seen import (
 )
 from boilerhouse.claims.status import (
     INSTANCE_READY,
+    SAID,
+    SAVED_IN_PART,
     SNAPSHOT_CONFLICT,
     leave,
     moved,
@@ -148,8 +150,12 @@ def _written_down(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, saved: SavedS
     past = structs.replace(release_of(claim.status), saved_of=pod.incarnation)
     status = moved(claim, ClaimPhase.RELEASING, claim.status.detail)
     status = structs.replace(status, snapshot=refs, release=past)
+    reason = "Saved"
+    if saved.skipped:
+        reason, left = SAVED_IN_PART, f"not in any snapshot: {'; '.join(saved.skipped)}"
+        status = stating(seen, status, reason, ConditionStatus.TRUE, "LeftOut", left[:SAID])
     if not saved.aside:
-        return WriteStatus(status, "Saved")
+        return WriteStatus(status, reason)
     why = (
         f"version {saved.digest} is kept beside the current one, which came to be while the"
         " instance ran; restore it to make it current"

@@ -81,10 +81,12 @@ class SavedSeen:
     """What this process saved of the instance, in this life of it and in this round.
 
     `aside`: the version is kept, and another one is current, which this one may not replace.
+    `skipped` names some of what no archive can keep.
     """
 
     digest: str
     aside: bool = False
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

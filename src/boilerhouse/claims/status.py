@@ -20,6 +20,7 @@ INSTANCE_READY = "InstanceReady"
 IDENTITY_DELIVERED = "IdentityDelivered"
 DATA_RESTORED = "DataRestored"
 SNAPSHOT_CONFLICT = "SnapshotConflict"
+SAVED_IN_PART = "SavedInPart"
 DISK_PRESSURE = "DiskPressure"
 
 

@@ -69,7 +69,7 @@ class HelperSnapshots:
             saved = await self.snapshots.save(
                 pod, uid, tenant=tenant, workload=workload, base=base, keep=keep, number=turn
             )
-        return SavedSeen(saved.digest, aside=saved.conflict)
+        return SavedSeen(saved.digest, aside=saved.conflict, skipped=saved.skipped)
 
     async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
         """Let a frozen instance run on."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
@@ -105,7 +106,7 @@ class Saver:
         if (report.sha256, report.size) != (incoming.digest, incoming.size):
             raise Refused(502, "agent-unreachable", "other bytes arrived than the agent sent")
         await self._threads.run(incoming.settle)
-        return await self._threads.run(
+        done = await self._threads.run(
             self._store.save,
             where,
             incoming,
@@ -116,6 +117,7 @@ class Saver:
             keep=order.keep,
             aside=report.torn,
         )
+        return replace(done, skipped=report.skipped)
 
 
 def _current(shelf: Shelf) -> str:

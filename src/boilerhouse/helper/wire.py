@@ -80,7 +80,8 @@ class Saved(_Told):
     """What became of a save: it is durable, whichever of these hold.
 
     Not `current`: another save or import took its place meanwhile, so these bytes are kept as a
-    side version (`conflict`). `unchanged`: the stored version held exactly this already.
+    side version (`conflict`). `unchanged`: the stored version held exactly this already. `skipped`
+    names some of what no archive can keep.
     """
 
     digest: str
@@ -90,6 +91,12 @@ class Saved(_Told):
     current: bool
     unchanged: bool
     conflict: bool
+    skipped: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        known = {name: told[name] for name in _names(cls) if name != "skipped"}
+        return cls(**known, skipped=tuple(told.get("skipped", ())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import socket
 import tarfile
 from pathlib import Path
 
@@ -41,6 +42,22 @@ async def test_a_save_is_an_archive_of_a_halted_tenant(rig: Rig) -> None:
     assert rig.tenants.story == ["freeze"]
     assert await rig.state() == await rig.state()
     assert (await rig.state()).frozen
+
+
+async def test_what_no_archive_can_keep_is_named(rig: Rig) -> None:
+    """Not all of them: the report is small, however many there are."""
+    listeners = [socket.socket(socket.AF_UNIX) for _ in range(12)]
+    try:
+        for number, listener in enumerate(listeners):
+            listener.bind(str(rig.workspace / f"s{number}"))
+        await rig.save()
+    finally:
+        for listener in listeners:
+            listener.close()
+    found = await report(rig)
+    assert len(found.skipped) == 10
+    assert "workspace/s0" in " ".join(found.skipped)
+    assert "a socket, which cannot be kept" in found.skipped[0]
 
 
 async def test_what_is_committed_is_the_baseline_of_the_next(rig: Rig) -> None:

@@ -22,6 +22,7 @@ class Files:
     failing: str = ""
     away: str = ""
     gate: asyncio.Event | None = None  # nothing is saved before it is set
+    skipped: tuple[str, ...] = ()  # of what is saved
     saves: str = ""  # digest of whatever is saved; another each time if empty
     bases: list[str] = field(default_factory=list)  # of what was saved
     aside: bool = False
@@ -54,7 +55,7 @@ class Files:
         digest = self.saves or hashlib.sha256(f"{uid} {turn}".encode()).hexdigest()
         if not self.aside:
             self.stored[tenant, workload] = digest
-        return SavedSeen(digest, self.aside)
+        return SavedSeen(digest, self.aside, self.skipped)
 
     async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
         return

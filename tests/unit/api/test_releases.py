@@ -53,6 +53,15 @@ async def test_a_release_says_what_was_saved(rest: Rest, files: Files) -> None:
     assert files.restored == [body["snapshot"]["digest"]]
 
 
+async def test_what_could_not_be_kept_is_told(rest: Rest, files: Files) -> None:
+    """The answer names it: the claim is gone."""
+    await rest.claim("alice")
+    files.skipped = ("workspace/s: a socket",)
+    body = (await rest.post(RELEASE, WEB)).json()
+    assert body["detail"] == "released; not in any snapshot: workspace/s: a socket"
+    assert body["snapshot"]["current"]
+
+
 async def test_nothing_is_run_in_an_instance_that_is_being_saved(rest: Rest, files: Files) -> None:
     """409 at once, with what to do: a command would hang, and end with the instance."""
     name = (await rest.claim("alice")).json()["instanceId"]

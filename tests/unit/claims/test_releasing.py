@@ -74,6 +74,18 @@ def deletes(plan: Plan) -> bool:
 # Saving
 
 
+def test_what_no_archive_can_keep_is_told() -> None:
+    """As a condition and by an Event, beside a conflict as well."""
+    left = ("workspace/s: a socket, which cannot be kept",)
+    plan = decided(releasing(), saved=SavedSeen(NEW, skipped=left))
+    assert isinstance(plan, WriteStatus) and plan.reason == "SavedInPart"
+    told = find(plan.status.conditions, "SavedInPart")
+    assert told is not None and told.message == f"not in any snapshot: {left[0]}"
+    plan = decided(releasing(), saved=SavedSeen(NEW, aside=True, skipped=left))
+    assert isinstance(plan, WriteStatus) and plan.reason == "SnapshotConflict"
+    assert find(plan.status.conditions, "SavedInPart") is not None
+
+
 def test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew() -> None:
     """The helper was away when it started; without an answer nothing is saved."""
     state = status(snapshot=None, source=Source.POOL)

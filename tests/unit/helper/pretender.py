@@ -81,7 +81,7 @@ class Pretender:
 
     def _reported(self, *, stable: bool) -> SaveReport:
         sha256 = "0" * 64 if self.lies else self.digest
-        return SaveReport(sha256, len(self.data), 3, 1234, stable, "print")
+        return SaveReport(sha256, len(self.data), 3, 1234, stable, "print", skipped=self.skipped)
 
     def _tell(self, identifier: str) -> Answer:
         self.slow_report -= 1

@@ -14,7 +14,7 @@ from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.store import volume
-from boilerhouse.helper.wire import SaveOrder
+from boilerhouse.helper.wire import Saved, SaveOrder
 from tests.unit.helper.bench import Bench, working
 
 
@@ -45,6 +45,15 @@ async def test_a_save(bench: Bench) -> None:
     assert version is not None
     assert (version.digest, version.content, version.pod) == (agent.digest, 1234, "pod-1")
     assert not bench.leftovers()
+
+
+async def test_what_no_archive_can_keep_is_passed_on(bench: Bench) -> None:
+    """The agent names it, and so does the answer, as it arrives."""
+    agent = bench.agent()
+    agent.skipped = ("workspace/s: a socket",)
+    saved = await bench.save()
+    assert saved.skipped == agent.skipped
+    assert Saved.decode(saved.encode()) == saved
 
 
 async def test_an_empty_overlay_is_saved_too(bench: Bench) -> None:

@@ -178,7 +178,7 @@ async def _released(
         status="released" if gone else "releasing",
         phase=answer.phase,
         snapshot=await _saved(house, tenant, workload, answer) if answer.saved else None,
-        detail="; ".join(filter(None, (answer.detail, answer.aside))) or None,
+        detail="; ".join(filter(None, (answer.detail, answer.aside, answer.left_out))) or None,
     )
     return Response(body, status_code=200 if gone else 202, headers=_location(gone, tenant))
 
