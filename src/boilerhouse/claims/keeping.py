@@ -44,7 +44,6 @@ from boilerhouse.workloads.model import IdleAction, WorkloadSpec
 GIB = 1 << 30
 # Kubelet evicts at twice diskGb, and an eviction loses the files: they are saved before that.
 TOO_MUCH = 1.5
-IDLE = "Idle"
 
 
 def keep(seen: Seen, claim: ClaimSeen) -> Plan:
@@ -74,19 +73,6 @@ def keep(seen: Seen, claim: ClaimSeen) -> Plan:
         waits.append(plan)
     soonest = min((wait.again_in for wait in waits if wait.again_in is not None), default=None)
     return Wait(next((wait.why for wait in waits if wait.why), "the claim is met"), soonest)
-
-
-def can_wait(seen: Seen, plan: Plan) -> bool:
-    """Whether a plan is about idleness alone: nobody waits for it, and it may be decided again.
-
-    Once watched directories have been asked, it goes on at once: the answer grows old.
-    """
-    match plan:
-        case WriteStatus(_, reason):
-            return reason == IDLE and seen.changes is None
-        case Do((AskChanges(),)):
-            return True
-    return False
 
 
 def what_became(claim: ClaimSeen, pod: InstanceSeen | None) -> str:
@@ -160,4 +146,4 @@ def _idle(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | 
             return NoteActivity()
     assert idle is not None, "nothing is idle without a rule for it"
     # S3: destroy skips extraction. Activity that races this makes the write fail.
-    return leave(claim, IDLE, found.why, drop=idle.action == IdleAction.DESTROY)
+    return leave(claim, "Idle", found.why, drop=idle.action == IdleAction.DESTROY)

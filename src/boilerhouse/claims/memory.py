@@ -48,6 +48,10 @@ class Results(Generic[V]):
         noted, value = self._noted.get(key, ("", None))
         return value if noted == of else None
 
+    def newest(self, key: Key) -> V | None:
+        """Return the result, of whatever it is."""
+        return self._noted.get(key, ("", None))[1]
+
     def forget(self, key: Key) -> None:
         self._noted.pop(key, None)
 

@@ -68,7 +68,7 @@ def claim_seen(claim: Claim) -> ClaimSeen:
         deleting=meta.deletion_timestamp is not None,
         release=names.RELEASE in meta.annotations,
         resume=claim.spec.resume,
-        last_activity=_moment(meta.annotations.get(names.LAST_ACTIVITY, "")),
+        last_activity=noted_moment(meta.annotations.get(names.LAST_ACTIVITY, "")),
         again=_number(meta.annotations.get(names.CLAIMED_AGAIN, "")),
         retry=_number(meta.annotations.get(names.RELEASE_RETRY, "")),
         force=names.RELEASE_FORCE in meta.annotations,
@@ -76,7 +76,8 @@ def claim_seen(claim: Claim) -> ClaimSeen:
     )
 
 
-def _moment(text: str) -> datetime | None:
+def noted_moment(text: str) -> datetime | None:
+    """Read a time out of an annotation."""
     try:
         return parse_time(text)
     except ValueError:

@@ -1,8 +1,8 @@
 """One controller: keys in, passes out.
 
-queue ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry | terminal
-  ▲                                          │
-  └── put off: it can wait ◄─────────────────┘
+queue ──► can wait? ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry
+  ▲          │                                                           | terminal
+  └─ put off ┘
 
 Level-triggered: a pass is told *which* object to look at, never what happened to it. It gathers
 what is there now (`read`), decides without I/O (`decide`) and carries the decision out (`apply`);
@@ -13,10 +13,10 @@ The same pass can be run inline (`run_inline`), by an API handler that has just 
 and does not want to wait for another process. It holds the same lock per key as the workers, so
 within one process two passes of one key never overlap.
 
-A plan that nobody waits for (`can_wait`) is decided at once and carried out later, when no other
-object wants to be decided on: of ten thousand deadlines at one moment all are found then, and what
-they lead to is written one after another, behind everything that somebody waits for. When its turn
-comes an object is read and decided on anew, so that whatever happened meanwhile counts.
+Of some keys it can be told without a pass that what they need is due and that nobody waits for it
+(`can_wait`). They are put off until nothing else is ready: of ten thousand deadlines at one moment
+all are judged within it, and what that leads to is done one after another, behind everything that
+somebody waits for. Its turn is a pass like any other, so whatever happened meanwhile counts.
 
 Passes that nobody waits for give way (`rightofway.py`) to what somebody does: their keys are held
 back, without a worker, until the way is clear or it has been long enough.
@@ -27,7 +27,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -50,15 +49,6 @@ log = structlog.get_logger(__name__)
 MOST_PASSES = 32  # in a row, inline: enough for any claim, and no spin if a decision never settles
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What became of a pass: an error, when the object wants another, whether it was put off."""
-
-    error: Exception | None
-    again_in: timedelta | None
-    put_off: bool
-
-
 class Controller(Generic[K, S, P]):
     """Passes over the keys of one kind, at most one per key and `workers` at a time.
 
@@ -66,7 +56,7 @@ class Controller(Generic[K, S, P]):
     delay after which the object wants another pass, or None. `keys` lists everything there is, for
     the resync that catches what no event announced. With a `way`, passes over keys of which
     `gives_way` says so wait until it is clear: for as long as the way asks of everybody, or for
-    `patience` seconds if those are more. Plans of which `can_wait` says so are put off once.
+    `patience` seconds if those are more. Keys of which `can_wait` says so are put off once.
     """
 
     def __init__(
@@ -86,7 +76,7 @@ class Controller(Generic[K, S, P]):
         way: RightOfWay | None = None,
         gives_way: Callable[[K], bool] = lambda key: True,
         patience: Callable[[K], float] = lambda key: 0.0,
-        can_wait: Callable[[S, P], bool] = lambda seen, plan: False,
+        can_wait: Callable[[K], bool] = lambda key: False,
     ) -> None:
         self.name = name
         self.leader_only = leader_only
@@ -162,10 +152,9 @@ class Controller(Generic[K, S, P]):
             self.queue.hold(key)
             try:
                 for _ in range(passes):
-                    outcome = await self._pass(key)
-                    if outcome.error is not None:
-                        raise outcome.error
-                    again_in = outcome.again_in
+                    error, again_in = await self._pass(key)
+                    if error is not None:
+                        raise error
                     if done() or again_in is None or again_in > timedelta(0):
                         return
             finally:
@@ -181,6 +170,12 @@ class Controller(Generic[K, S, P]):
                 key, waited, was_put_off = await self.queue.take()
             except Closed:
                 return
+            if not was_put_off and self._can_wait(key):
+                self.queue.done(key)
+                self.queue.put_off(key)
+                self._metrics.passes("put off").inc()
+                await asyncio.sleep(0)  # nothing else here lets others go on
+                continue
             if self._hold_back(key):
                 self.queue.done(key)
                 continue
@@ -188,14 +183,10 @@ class Controller(Generic[K, S, P]):
             try:
                 async with self._holding(key):
                     with self._working(key):
-                        outcome = await self._pass(key, now=was_put_off)
+                        await self._pass(key)
             finally:
-                self.queue.done(key)
-            if outcome.put_off:
-                self.queue.put_off(key)
-                await asyncio.sleep(0)  # nothing else in such a pass lets others go on
-            else:
                 self._since.pop(key, None)
+                self.queue.done(key)
 
     def _working(self, key: K) -> AbstractContextManager[None]:
         """Count a pass that gives way among those that are under way."""
@@ -232,23 +223,20 @@ class Controller(Generic[K, S, P]):
         self._let_through.add(key)
         self.queue.add(key)
 
-    async def _pass(self, key: K, *, now: bool = True) -> _Outcome:
-        """Run read → decide → apply once and settle the queue. Not `now`: what can wait does."""
+    async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
+        """Run read → decide → apply once and settle the queue; return the error and when next."""
         seen: S | None = None
         again_in: timedelta | None = None
         plan: P | None = None
         error: Exception | None = None
-        put_off = False
         began = self._clock.monotonic()
         self._active += 1
         try:
             seen = await self._read(key)
             if seen is not None:
                 plan = self._decide(seen)
-                put_off = not now and self._can_wait(seen, plan)
-                if not put_off:
-                    again_in = await self._apply(key, seen, plan)
-            result = "put off" if put_off else self._settle(key, again_in)
+                again_in = await self._apply(key, seen, plan)
+            result = self._settle(key, again_in)
         except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
             error = caught
             result = self._settle_error(key, caught)
@@ -259,7 +247,7 @@ class Controller(Generic[K, S, P]):
         if seen is not None or error is not None:
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
-        return _Outcome(error, again_in, put_off)
+        return error, again_in
 
     def _settle(self, key: K, again_in: timedelta | None) -> str:
         self.queue.forget(key)

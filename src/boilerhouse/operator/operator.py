@@ -22,7 +22,6 @@ from boilerhouse.claims.files import Files
 from boilerhouse.claims.holdings import Holdings, tenancy
 from boilerhouse.claims.hooks import ExecHooks
 from boilerhouse.claims.jobs import SAVES, Jobs
-from boilerhouse.claims.keeping import can_wait
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.read import Reader as ClaimReader
@@ -138,13 +137,15 @@ class Operator:
             wake=lambda key: self.claims.queue.add(key),
         )
         self.news: News[Claim] = News(self.claim_informer)
-        self._precedence = Precedence(
+        self.precedence = Precedence(
             self.way,
             self.claim_informer,
             self.pod_informer,
             self.pool_informer,
             self.blueprints,
             self.spares,
+            self.memory.changes,
+            clock,
         )
 
         self.workloads = self._workloads(images)
@@ -268,7 +269,7 @@ class Operator:
             apply=applier.apply,
             keys=self._pool_keys,
             way=self.way,
-            patience=self._precedence.patience,
+            patience=self.precedence.patience,
             **self._loop(workers=4),
         )
 
@@ -309,8 +310,8 @@ class Operator:
             apply=applier.apply,
             keys=self._claim_keys,
             way=self.way,
-            gives_way=self._precedence.gives_way,
-            can_wait=can_wait,
+            gives_way=self.precedence.gives_way,
+            can_wait=self.precedence.is_due,
             **self._loop(),
         )
 

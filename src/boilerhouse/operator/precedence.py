@@ -1,15 +1,22 @@
-"""Whose passes give way to what somebody waits for, and for how long (loop/rightofway.py).
+"""Whose passes come later than what somebody waits for (loop/rightofway.py, loop/controller.py).
 
-claims and their Pods ─► gives_way(claim)       pools and spares ─► patience(pool)
+claims and their Pods  ─► gives_way(claim)      pools and spares ─► patience(pool)
+notes of activity      ─► is_due(claim): idle, as far as is known
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
+from boilerhouse.claims.memory import Results
 from boilerhouse.claims.objects import Claim
+from boilerhouse.claims.read import noted_moment
 from boilerhouse.claims.spares import Spares
+from boilerhouse.core import names
+from boilerhouse.core.clock import Clock
+from boilerhouse.idle.verdict import Ask, ChangesSeen, Idle, verdict
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
@@ -40,6 +47,8 @@ class Precedence:
     pools: Informer[Pool]
     blueprints: Blueprints
     spares: Spares
+    changes: Results[ChangesSeen]  # what watched directories have answered
+    clock: Clock
 
     def gives_way(self, key: Key) -> bool:
         """Whether a claim's next pass gives way: it has its instance, or is on its way out.
@@ -54,6 +63,29 @@ class Precedence:
         hurried = pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
         return not hurried and not self.way.is_wanted(key)
 
+    def is_due(self, key: Key) -> bool:
+        """Whether an Active claim's idle deadline has passed, by what is noted of its activity.
+
+        That costs a few microseconds, so that any number of deadlines can be judged when they come;
+        what follows waits its turn, and by then everything is looked at again. Only what watched
+        directories have just answered is used at once: it grows old.
+        """
+        claim = self.claims.cache.get(key)
+        if claim is None or phase_of(claim) != ClaimPhase.ACTIVE or _leaves(claim):
+            return False
+        workload = self.blueprints.cached(claim.spec.workload_ref)
+        if workload is None or workload.spec is None:
+            return False
+        assert claim.status is not None, "it has a phase"
+        noted = noted_moment(claim.metadata.annotations.get(names.LAST_ACTIVITY, ""))
+        idle, answer = workload.spec.idle, self.changes.newest(key)
+        match verdict(self.clock.now(), idle, claim.status.claimed_at, noted, answer):
+            case Ask():
+                return True
+            case Idle():
+                return not idle.watch_dirs
+        return False
+
     def patience(self, key: Key) -> float:
         """Say for how many seconds a pool can wait for its refill while claims come in.
 
@@ -66,3 +98,8 @@ class Precedence:
             return 0.0
         ready = self.spares.count(workload.name, workload.template)
         return REFILL_PATIENCE if 4 * ready >= pool.spec.size else 0.0
+
+
+def _leaves(claim: Claim) -> bool:
+    meta = claim.metadata
+    return meta.deletion_timestamp is not None or names.RELEASE in meta.annotations

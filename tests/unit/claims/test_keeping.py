@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from boilerhouse.claims.decide import decide
-from boilerhouse.claims.keeping import can_wait
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.seen import (
@@ -181,25 +180,6 @@ def test_watched_directories_are_asked_at_the_deadline() -> None:
     assert isinstance(idle_at(62, active(), watching, changes=unknown), Wait)
     nothing = ChangesSeen(NOW + timedelta(seconds=61), complete=True)
     assert status_of(idle_at(62, active(), watching, changes=nothing)).phase == P.RELEASING
-
-
-def test_only_what_idleness_leads_to_can_wait() -> None:
-    """A release for idleness and a question about directories are put off; an answer is used now.
-
-    It would grow old in the line, and be asked for again.
-    """
-    now = seen(active(), workload=KEEPING, pod=full())
-    late = replace(now, workload=idling(timeoutSeconds=10), now=NOW + LATER)
-    watching = replace(late, workload=idling(timeoutSeconds=10, watchDirs=["/data"]))
-    answered = replace(watching, changes=ChangesSeen(late.now, complete=True))
-    assert can_wait(late, decide(late))
-    assert can_wait(watching, decide(watching))
-    assert status_of(decide(answered)).phase == P.RELEASING
-    assert not can_wait(answered, decide(answered))
-    asked = replace(late, claim=active(release=True))
-    assert status_of(decide(asked)).phase == P.RELEASING
-    assert not can_wait(asked, decide(asked))
-    assert not can_wait(now, decide(now))
 
 
 def test_without_a_time_to_compare_with_one_is_noted() -> None:
