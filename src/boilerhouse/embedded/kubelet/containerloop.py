@@ -167,9 +167,9 @@ class ContainerLoop:
     async def _started(self) -> Launched:
         """Let go what stands by, or start from the beginning."""
         ready = await self._standby.take(self.container, self._attempt)
-        launched: Launched = await (
-            self._start(self.container, self._attempt) if ready is None else ready.start()
-        )
+        if ready is not None:
+            return await ready.start()
+        launched: Launched = await self._start(self.container, self._attempt)
         return launched
 
     async def _refused(self, refused: Refused) -> None:

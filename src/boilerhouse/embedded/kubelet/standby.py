@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import structlog
 
 from boilerhouse.embedded.kubelet.containerspec import Refused
+from boilerhouse.embedded.kubelet.launch import Launched
 
 Body = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ class Ready(Protocol):
     @property
     def stands(self) -> bool: ...
 
-    async def start(self) -> Any:
+    async def start(self) -> Launched:
         """Begin it; raises `Refused`."""
         ...
 
