@@ -160,6 +160,16 @@ async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(
     assert (gone.phase, gone.aside, shelf.bases) == ("Released", "", ["d" * 64])
 
 
+async def test_a_helper_that_is_silent_does_not_hold_up_a_clean_start(
+    kept: World, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has to be known: it is asked for a moment, and then left for later."""
+    monkeypatch.setattr("boilerhouse.claims.files.LITTLE_PATIENCE", 0.05)
+    shelf.silent = True
+    clean = await kept.operator.acquirer.acquire("bob", "web", resume=False)
+    assert (clean.phase, clean.source) == ("Active", Source.COLD)
+
+
 async def test_a_damaged_version_is_never_an_empty_instance(kept: World, shelf: Shelf) -> None:
     """Error names it; the one before it is restored only if somebody says so."""
     shelf.stored["alice", "web"] = "d" * 64

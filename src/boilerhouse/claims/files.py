@@ -44,8 +44,7 @@ from boilerhouse.loop.events import Events
 
 log = structlog.get_logger(__name__)
 
-PATIENCE = 10.0  # seconds for a look-up that nothing goes on without
-LITTLE_PATIENCE = 2.0  # seconds for one that can be made later
+LITTLE_PATIENCE = 2.0  # seconds for a look-up that can be made later
 NOTES = 5  # tries to write on a Pod that its kubelet writes on at the same time
 
 
@@ -61,21 +60,16 @@ class Files:
 
     async def look_up(self, key: Key, claim: ClaimSeen, *, must: bool) -> None:
         """Ask which version is current; note also that there was no answer, if none is needed."""
-        seconds = PATIENCE if must else LITTLE_PATIENCE
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(None if must else LITTLE_PATIENCE):
                 digest = await self.snapshots.current(claim.tenant, claim.workload)
-        except TimeoutError:
-            if must:
-                raise Retry(f"the snapshot helper does not answer in {seconds:g} s") from None
-        except (ApiError, Retry, Terminal) as error:
+        except (ApiError, Retry, Terminal, TimeoutError) as error:
             if must:
                 raise
             log.info("claim.base_unknown", claim=key.name, error=str(error))
+            self.memory.unanswered.note(key, claim.uid, True)
         else:
             self.memory.stored.note(key, claim.uid, digest)
-            return
-        self.memory.unanswered.note(key, claim.uid, True)
 
     async def look_up_previous(self, key: Key, claim: ClaimSeen, digest: str) -> None:
         found = await self.snapshots.previous(claim.tenant, claim.workload, digest)

@@ -8,6 +8,7 @@ large or refused is told apart, since a decision hangs on it; everything else is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from boilerhouse.agent.protocol import Changes, Refused
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry
+from boilerhouse.helper.asking import HelperUnavailable
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
+
+PATIENCE = 10.0  # seconds for what is answered at once by a helper that is well
 
 _KNOWN = {
     "no-such-version": NoSuchVersion,
@@ -36,8 +40,14 @@ class HelperSnapshots:
 
     async def current(self, tenant: str, workload: str) -> str:
         """Return the version that a claim would restore; "" if nothing is stored."""
-        with _translated():
-            found = await self.snapshots.current(tenant, workload)
+        try:
+            with _translated():
+                async with asyncio.timeout(PATIENCE):
+                    found = await self.snapshots.current(tenant, workload)
+        except TimeoutError:
+            # Somebody waits for it, and is told what for (claims/trying.py).
+            words = f"the snapshot helper does not answer within {PATIENCE:g} s"
+            raise HelperUnavailable(words) from None
         return "" if found is None else found.digest
 
     async def previous(self, tenant: str, workload: str, digest: str) -> str:

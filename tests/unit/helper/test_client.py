@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 
@@ -12,11 +13,13 @@ from boilerhouse.agent.protocol import Listing, Refused
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.names import AGENT_PORT
-from boilerhouse.helper import build, layout
+from boilerhouse.helper import build, filing, layout
 from boilerhouse.helper.agents import Agents, AgentUnavailable, reached_at
 from boilerhouse.helper.client import HelperClient, HelperUnavailable
+from boilerhouse.helper.filing import HelperSnapshots
 from boilerhouse.helper.identities import HelperIdentities
 from boilerhouse.helper.routes import Direct, Proxied
+from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
 from boilerhouse.kube import wire
 from boilerhouse.kube.kinds import ObjectMeta, Pod, PodStatus
@@ -96,6 +99,22 @@ async def test_files(house: House, helper: HelperClient) -> None:
         async with helper.open_file(INSTANCE, "/workspace/a/b"):
             pass
     assert (refused.value.status, refused.value.code) == (404, "not-found")
+
+
+async def test_a_helper_that_is_silent_is_unavailable_soon(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim waits for what is stored, and may say what for long before a connection ends."""
+
+    async def silent(request: Request) -> Answer:
+        await asyncio.Event().wait()
+        raise AssertionError(request)
+
+    monkeypatch.setattr(filing, "PATIENCE", 0.05)
+    agents = Agents(house.client)
+    files = HelperSnapshots(SnapshotClient(house.client, silent, agents), direct(house))
+    with pytest.raises(HelperUnavailable, match=r"does not answer within 0\.05 s"):
+        await files.current("anna", "shop")
 
 
 async def test_usage_and_changes(house: House, helper: HelperClient) -> None:
