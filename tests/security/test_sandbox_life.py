@@ -126,6 +126,16 @@ async def test_who_is_not_let_go_leaves_nothing(
         await pod.prepare(spec)
 
 
+async def test_the_death_of_the_fork_server_is_seen_past_the_gate(
+    opened: Bubblewrapped, pod: PodSandbox
+) -> None:
+    """Who waits there holds nothing that would hide it, and dies with it."""
+    prepared = await pod.prepare(shell("exit 0"))
+    os.kill(opened.nursery.pid, signal.SIGKILL)
+    await asyncio.wait_for(asyncio.shield(opened.died), 20)
+    assert not prepared.stands
+
+
 async def test_what_cannot_be_run_is_told_at_the_gate(pod: PodSandbox) -> None:
     """As of any other container: by its exit and its log."""
     heard = Heard()

@@ -106,7 +106,7 @@ def _run(request: dict[str, Any], stdio: Sequence[int], report: int, gate: int) 
         if request["tty"]:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         # Before anything of the tenant's is looked at: it may be another's, or half there, by now.
-        if gate >= 0 and not os.read(gate, 1):
+        if gate >= 0 and not _opened(gate, report):
             return  # nobody will open it any more
         os.chdir(request["cwd"])
         _execute(request["argv"], request["env"])
@@ -114,6 +114,15 @@ def _run(request: dict[str, Any], stdio: Sequence[int], report: int, gate: int) 
         os.write(report, b"e" + (error.errno or errno.EIO).to_bytes(8, "little"))
     finally:
         os._exit(127)
+
+
+def _opened(gate: int, report: int) -> bool:
+    """Wait at the gate, for as long as it takes: so with nothing of the fork server's in hand."""
+    low, high = sorted((gate, report))
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, _OPEN_FILES)
+    return bool(os.read(gate, 1))
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> None:
