@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import subprocess
 from pathlib import Path
@@ -10,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent.archive.model import Limits
+from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
+from boilerhouse.claims.snapshots import UnfitVersion
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.client import HelperClient
+from boilerhouse.helper.filing import HelperSnapshots
 from boilerhouse.helper.routes import Direct
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.wire import Restored, Saved
 from boilerhouse.instances.build import agent_secret
 from boilerhouse.kube.resources import SECRETS
+from tests.security.archives.hostile import END, file, symlink
 from tests.unit.agent.rig import SECRET, Rig, running
 from tests.unit.helper.house import INSTANCE, SPEC, House, placed
 
@@ -88,6 +94,25 @@ async def test_there_and_back(house: House, tmp_path: Path) -> None:
     assert "workspace/new" in listed(stored)
     versions = await snapshots.list(tenant="anna", versions=True)
     assert [(one.seq, one.base) for one in versions] == [(2, saved.digest), (1, "")]
+
+
+async def test_what_no_instance_takes(house: House, tmp_path: Path) -> None:
+    """However much was still to come when it was refused: that is known, and not tried again."""
+    snapshots = client(house)
+    filing = HelperSnapshots(
+        snapshots, HelperClient(house.client, Direct(house.client), Agents(house.client))
+    )
+    evil = [symlink(b"workspace/l", b"/tmp"), file(b"workspace/l/x")]
+    evil += [file(b"workspace/%d" % n, os.urandom(1 << 20)) for n in range(30)]
+    made = await snapshots.put("anna", "shop", Body(gzip.compress(b"".join(evil) + END, 1)))
+    (tmp_path / "second").mkdir()
+    async with running(tmp_path / "second", restore=made.digest) as rig:
+        name, other = "inst-shop-2", await second(house, rig)
+        with pytest.raises(UnfitVersion, match="'l' is no directory"):
+            await filing.restore(
+                name, other, tenant="anna", workload="shop", digest=made.digest, mode="cold"
+            )
+        assert list(rig.workspace.iterdir()) == []
 
 
 async def test_more_than_the_room_of_an_instance(house: House, tmp_path: Path) -> None:
