@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import tarfile
+
 import pytest
 
 from tests.unit.api.conftest import KEY, Rest
@@ -69,6 +72,18 @@ async def test_uploads_are_judged_before_they_are_read(rest: Rest) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (400, "BadRequest")
     long = await rest.http.put(put, content=b"x", headers={"content-length": str(1 << 40)})
     assert (long.status_code, long.json()["code"]) == (413, "TooLarge")
+
+
+async def test_an_upload_has_the_room_of_its_workload(storing: Rest) -> None:
+    """More than twice its diskGb is 413, and the answer names the limit; nothing is stored."""
+    await storing.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
+    member = tarfile.TarInfo("workspace/big")
+    member.size = 3 << 30
+    announced = gzip.compress(member.tobuf(), mtime=0)
+    answer = await storing.http.put(f"/api/v1{OF_ALICE}", content=announced)
+    assert answer.status_code == 413, answer.text
+    assert "2 GiB in files, twice the workload's diskGb" in answer.json()["error"]
+    assert (await storing.get(OF_ALICE)).json() == []
 
 
 async def test_tenant_ids_are_checked(rest: Rest) -> None:
