@@ -235,7 +235,7 @@ async def furnish(http: httpx2.AsyncClient, marker: str) -> None:
 @pytest.mark.parametrize(
     ("seed", "kills"),
     [
-        pytest.param(1, 30, marks=pytest.mark.timeout(400)),
+        pytest.param(1, 30, marks=pytest.mark.timeout(900)),
         pytest.param(2, 200, marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
     ],
 )
