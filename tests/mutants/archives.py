@@ -1,0 +1,34 @@
+"""Mutants of what is judged in an archive, when it is put and when it is restored."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_JUDGEMENT = "tests/security/archives/test_judgement.py::"
+
+MUTANTS = {
+    "an upload is only counted": Mutant(
+        "boilerhouse.helper.importing",
+        "            entries.place(*found)\n",
+        "            source.skip(found[2][2] + -found[0].size % 512)\n",
+        "tests/unit/helper/test_archives.py::test_what_no_instance_would_take",
+    ),
+    "an upload may lie below a link": Mutant(
+        "boilerhouse.agent.archive.sketch",
+        "        if found == OTHER:\n            raise through_link(parts[: number + 1])\n",
+        "",
+        _JUDGEMENT + "test_what_could_never_be_restored",
+    ),
+    "implied directories do not count": Mutant(
+        "boilerhouse.agent.archive.reader",
+        "        self._implied += 1\n",
+        "",
+        _JUDGEMENT + "test_directories_that_a_long_name_implies_are_counted",
+    ),
+    "what no instance takes is tried again": Mutant(
+        "boilerhouse.helper.filing",
+        '    "bad-archive": UnfitVersion,\n',
+        "",
+        "tests/unit/helper/test_real_agent.py::test_what_no_instance_takes",
+    ),
+}
