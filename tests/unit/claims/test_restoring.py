@@ -14,7 +14,7 @@ from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, SnapshotRefs, Source
 from boilerhouse.claims.obtaining import LOOK_AGAIN
-from boilerhouse.claims.restoring import corrupt_message
+from boilerhouse.claims.restoring import corrupt_message, unfit_message
 from boilerhouse.claims.seen import (
     BindPod,
     ClaimSeen,
@@ -295,6 +295,8 @@ def test_a_damaged_version_is_an_error_that_names_it() -> None:
     words = corrupt_message(D, "bad hash")
     assert D in words and "boilerhouse.dev/restore-previous=true" in words
     assert "release the claim, restore another version" in words
+    ways_out = words.partition("): ")[2]
+    assert unfit_message(D, "no room").endswith(f"cannot be restored (no room): {ways_out}")
     refused = replace(setback("Restore", refused=True), why=words)
     status = written(decide(looking(wanting(), pod=full(), corrupt=D, setback=refused)))
     assert (status.phase, status.detail) == (P.ERROR, words)
