@@ -13,7 +13,7 @@ from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock, rfc3339_micro
 from boilerhouse.idle.verdict import ChangesSeen
-from boilerhouse.kube.resources import Key
+from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.operator.operator import Operator
 from tests.controllers.world import World, frozen, opened, started
 
@@ -69,6 +69,16 @@ async def test_a_deadline_is_judged_by_what_is_noted(tmp_path: Path) -> None:
         async with frozen(world.another_operator(clock=Ahead(LATER))) as again:
             assert not is_due(again)
         await annotate(world, last_activity="2020-01-01T00:00:00Z", release=now)
+        async with frozen(world.another_operator(clock=Ahead(LATER))) as again:
+            assert not is_due(again)
+
+
+async def test_an_instance_that_was_told_to_stop_is_not_put_off(tmp_path: Path) -> None:
+    """Its grace is all the time there is to save what is in it."""
+    async with later(tmp_path / "data", idle=IDLE) as (world, operator):
+        assert is_due(operator)
+        [pod] = await world.pods()
+        await world.client.delete(PODS, pod.metadata.name, grace=60)
         async with frozen(world.another_operator(clock=Ahead(LATER))) as again:
             assert not is_due(again)
 

@@ -59,9 +59,7 @@ class Precedence:
         claim = self.claims.cache.get(key)
         if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
             return False
-        pod = self.pods.get(key.namespace, claim.status.instance_id)
-        hurried = pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
-        return not hurried and not self.way.is_wanted(key)
+        return not self._hurries(claim) and not self.way.is_wanted(key)
 
     def is_due(self, key: Key) -> bool:
         """Whether an Active claim's idle deadline has passed, by what is noted of its activity.
@@ -71,7 +69,9 @@ class Precedence:
         directories have just answered is used at once: it grows old.
         """
         claim = self.claims.cache.get(key)
-        if claim is None or phase_of(claim) != ClaimPhase.ACTIVE or _leaves(claim):
+        if claim is None or phase_of(claim) != ClaimPhase.ACTIVE:
+            return False
+        if _leaves(claim) or self._hurries(claim):
             return False
         workload = self.blueprints.cached(claim.spec.workload_ref)
         if workload is None or workload.spec is None:
@@ -85,6 +85,12 @@ class Precedence:
             case Idle():
                 return not idle.watch_dirs
         return False
+
+    def _hurries(self, claim: Claim) -> bool:
+        """Whether somebody else has told the instance to stop, and there is some time left."""
+        name = "" if claim.status is None else claim.status.instance_id
+        pod = self.pods.get(claim.metadata.namespace, name)
+        return pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
 
     def patience(self, key: Key) -> float:
         """Say for how many seconds a pool can wait for its refill while claims come in.
