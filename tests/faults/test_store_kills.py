@@ -42,8 +42,12 @@ def run_and_kill(
     assert launcher.stdout is not None
     launcher.stdin.write(json.dumps([str(directory), run, rng.random(), str(told)]) + "\n")
     pid = int(launcher.stdout.readline())
-    # Some die while they open the store, most in the middle of their work.
-    time.sleep(rng.choice((rng.uniform(0, 0.02), rng.uniform(0, 0.15), rng.uniform(0.05, 0.25))))
+    # Some die while they open the store, most in the middle of their work, however slow it is.
+    enough = rng.choice((0, rng.randrange(4_000), rng.randrange(40_000)))
+    until = time.monotonic() + 10
+    while enough and _size(told) < enough and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(rng.uniform(0, 0.02))
     os.kill(pid, signal.SIGKILL)
     assert launcher.stdout.readline() == "gone\n"
     if not told.exists():
@@ -51,6 +55,10 @@ def run_and_kill(
     lines = told.read_bytes().split(b"\n")
     told.unlink()
     return [json.loads(line) for line in lines[:-1]]  # the last one is empty, or was cut
+
+
+def _size(told: Path) -> int:
+    return told.stat().st_size if told.exists() else 0
 
 
 @pytest.mark.parametrize(
