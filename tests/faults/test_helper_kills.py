@@ -22,7 +22,7 @@ from boilerhouse.agent.peer import Peer, Unreachable
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.server import Server
 from boilerhouse.helper import wire
-from boilerhouse.helper.wire import Restored, RestoreOrder, Saved, SaveOrder, Version
+from boilerhouse.helper.wire import RestoreOrder, Saved, SaveOrder, Version
 from tests.unit.agent.rig import listening
 from tests.unit.helper.pretender import TOKEN, Pretender
 from tests.worlds import absent
@@ -205,8 +205,8 @@ async def test_memory_is_bounded_whatever_the_size(tmp_path: Path) -> None:
             order = SaveOrder(tenant, "shop", "pod", "")
             await helper.ask("POST", wire.SAVE, ports[number], order.encode())
             restore = RestoreOrder(tenant, "shop", "pod", digest, "cold")
-            body = await helper.ask("POST", wire.RESTORE, ports[number], restore.encode())
-            assert not Restored.decode(body).already
+            await helper.ask("POST", wire.RESTORE, ports[number], restore.encode())
+            assert agents[number].restored == digest
 
         await asyncio.gather(*(there_and_back(number) for number in range(4)))
         peak = peak_memory(helper.process.pid)
