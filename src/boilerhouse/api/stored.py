@@ -9,6 +9,8 @@ would not know of the exchange, and its files would end beside what was put, not
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,6 +31,7 @@ from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
+LINGER = 2.0  # seconds that the rest of a refused one may take
 CURRENT = "current"  # instead of a number: the version that a claim restores
 
 # A claim in one of these has an instance, or may have one in a moment.
@@ -149,14 +152,18 @@ class Upload(Body):
         self.length = request.content_length
         if self.length is not None and self.length > UPLOAD_LIMIT:
             raise _too_large()
+        self._request = request
         self._pieces = request.stream()
         self._left = UPLOAD_LIMIT
+        # Whoever waits for a word before it sends sends nothing if that word is a refusal.
+        self._coming = "expect" not in request.headers
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         piece = b""
+        self._coming = True
         while not piece:  # the last of them is always empty
             try:
                 piece = await anext(self._pieces)
@@ -166,6 +173,22 @@ class Upload(Body):
         if self._left < 0:
             raise _too_large()
         return piece
+
+    async def let_come(self) -> None:
+        """Take what is still coming, for a moment, before a refusal is answered.
+
+        Most callers send everything before they listen. Theirs would be a connection that was
+        reset, and no answer.
+        """
+        if not self._coming or UPLOAD_LIMIT - self._left == self.length:
+            return
+        # Not by way of `_pieces`: they are at their end if whoever took them was cut off.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                while self._request.is_connected:
+                    event = await self._request.receive()
+                    if event["type"] != "http.request" or not event.get("more_body"):
+                        return
 
     async def close(self) -> None:
         await self._pieces.aclose()

@@ -195,6 +195,23 @@ async def test_a_helper_that_is_gone_is_503_everywhere(rest: Rest) -> None:
     assert (await put(rest, archive(n="1"))).status_code == 503
 
 
+async def test_a_refusal_reaches_who_sends_everything_first(rest: Rest) -> None:
+    """Refused before or after it was read: the answer comes, not a connection that was reset."""
+    body = b"x" * (24 << 20)
+    async with rest.served() as address:
+        host, port = address.removeprefix("http://").split(":")
+        nowhere = "/tenants/alice/workloads/nothing/snapshots"
+        for path, expected in ((OF_ALICE, b"422"), (nowhere, b"404")):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            head = f"PUT /api/v1{path} HTTP/1.1\r\nhost: {host}:{port}\r\n"
+            head += "connection: close\r\n"  # else the server lets the rest come by itself
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+            writer.write(body)
+            await writer.drain()
+            assert (await reader.readline()).split()[1] == expected
+            writer.close()
+
+
 async def test_a_caller_that_hangs_up_stores_nothing(rest: Rest, tmp_path: Path) -> None:
     """Half an archive leaves no version, no leftovers, and no place taken."""
     async with rest.served() as address:

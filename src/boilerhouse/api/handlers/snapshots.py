@@ -25,9 +25,10 @@ from litestar.openapi.spec import (
 )
 from litestar.params import FromPath, QueryParameter
 
+from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
-from boilerhouse.api.errors import bad_request, not_found
-from boilerhouse.api.house import TheHouse
+from boilerhouse.api.errors import Problem, bad_request, not_found
+from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import own_tenant, tenant_id
 from boilerhouse.api.paths import V1
 from boilerhouse.api.stored import (
@@ -43,6 +44,7 @@ from boilerhouse.api.stored import (
     version_number,
 )
 from boilerhouse.api.streaming import Streaming
+from boilerhouse.core.errors import Retry
 from boilerhouse.helper.wire import GZIP, Version
 
 OF_TENANT = f"{V1}/tenants/{{tenant:str}}/snapshots"
@@ -198,26 +200,33 @@ async def upload(
     expect: Expect = None,
 ) -> Response[Snapshot]:
     """Store a gzip tar, the request's body, as the new current version; 409 if it is in use."""
-    tenant = tenant_id(tenant)
+    body = Upload(request)
+    try:
+        made = await _stored(house, tenant_id(tenant), workload, body, expect)
+    except (Problem, Refused, Retry):
+        await body.let_come()
+        raise
+    finally:
+        await body.close()
+    return Response(shown(made), status_code=201)
+
+
+async def _stored(
+    house: House, tenant: str, workload: str, body: Upload, expect: str | None
+) -> Version:
     found = await house.workload(workload)
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
     await require_unused(house, tenant, workload)
-    overlays = overlays_of(found)
-    body = Upload(request)
-    try:
-        made = await snapshots_of(house).put(
-            tenant,
-            workload,
-            body,
-            expect="" if expect == "none" else expect,
-            keep=await keep_of(house, workload),
-            disk=disk_of(found),
-            overlays=overlays,
-        )
-    finally:
-        await body.close()
-    return Response(shown(made), status_code=201)
+    return await snapshots_of(house).put(
+        tenant,
+        workload,
+        body,
+        overlays=overlays_of(found),
+        expect="" if expect == "none" else expect,
+        keep=await keep_of(house, workload),
+        disk=disk_of(found),
+    )
 
 
 @post(f"{OF_BOTH}/{{version:str}}/restore", opt={"scope": ADMIN}, status_code=201)
