@@ -117,8 +117,8 @@ class SnapshotClient:
     ) -> AsyncGenerator[tuple[Version, Body]]:
         """Open a stored archive, the current one unless `seq` says another.
 
-        Bytes that are not what was stored break off with `HelperUnavailable`: never a short or
-        wrong archive that looks like a good one.
+        Bytes that are not what was stored are 409 corrupt-version, or break off midway with
+        `HelperUnavailable`: never a short or wrong archive that looks like a good one.
         """
         answer = await self._asking.open("GET", wire.ARCHIVE, _which(tenant, workload, seq))
         try:

@@ -14,6 +14,7 @@ from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.server import Server
 from boilerhouse.core.names import AGENT_PORT
+from boilerhouse.helper import snapshot_routes
 from boilerhouse.helper.agents import Agents, AgentUnavailable
 from boilerhouse.helper.client import HelperUnavailable
 from boilerhouse.helper.routes import Direct, Proxied
@@ -149,13 +150,20 @@ async def test_whose_fault_it_is(
         await snapshots.thaw("inst-2", "earlier")
 
 
-async def test_damage_breaks_off(house: House, snapshots: SnapshotClient, tmp_path: Path) -> None:
-    """A damaged archive never looks like a good one to whoever fetches it."""
+async def test_damage_breaks_off(
+    house: House, snapshots: SnapshotClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged archive never looks like a good one to whoever fetches it, small or large."""
     await snapshots.put("anna", "shop", Body(archive({"a": os.urandom(500_000)})))
     path = tmp_path / "snapshots" / "anna" / "shop.tar.gz"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
+    with pytest.raises(Refused) as refused:
+        async with snapshots.open_archive("anna", "shop"):
+            pass
+    assert (refused.value.status, refused.value.code) == (409, "corrupt-version")
+    monkeypatch.setattr(snapshot_routes, "READ_FIRST", 1000)
     with pytest.raises(HelperUnavailable):
         async with snapshots.open_archive("anna", "shop") as (_, body):
             await body.read(1 << 20)
