@@ -417,6 +417,8 @@ class World:
     def _inside(self, pod: Body) -> Tenancy:
         """Return what is in a Pod; its directories are made with it."""
         uid = pod["metadata"]["uid"]
+        if pod.get("status", {}).get("phase") == "Failed":
+            return Tenancy(uid)  # evicted: nothing is in it, and no agent says so
         return self.helper.tenancies.setdefault(uid, Tenancy(uid))
 
     def _agent_up(self, name: str) -> None:
