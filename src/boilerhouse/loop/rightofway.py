@@ -59,6 +59,12 @@ class RightOfWay:
         return not self._foreground and self._opening is None
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has been in the foreground for a while, so that nobody is expected."""
+        now = asyncio.get_running_loop().time()
+        return not self._foreground and now - self._left >= RECENT
+
+    @property
     def has_room(self) -> bool:
         """Whether another piece of background work may begin now."""
         return self.is_clear and not self._waiting and self._room() > 0
@@ -130,8 +136,9 @@ class RightOfWay:
 
     def _room(self) -> int:
         """Return how many pieces may begin beside those that are under way."""
-        recently = self._foreground or asyncio.get_running_loop().time() - self._left < RECENT
-        return self._few - self._working - self._called if recently else len(self._waiting) + 1
+        if self.is_quiet:
+            return len(self._waiting) + 1
+        return self._few - self._working - self._called
 
     def _open(self) -> None:
         self._opening = None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from boilerhouse.cli import garbage
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.loop.rightofway import RECENT, RightOfWay
+
+pytestmark = pytest.mark.looptime
 
 
 class Circle:
@@ -18,60 +21,94 @@ class Circle:
         self.itself = self
 
 
-@pytest.fixture
-def much_was_made() -> Iterator[None]:
-    """Let it look as if a million objects had been made, and nobody else collect meanwhile."""
+def dead(generation: int) -> weakref.ref[Circle]:
+    """Return a dead circle that only a look at this generation finds."""
+    circle = Circle()
+    found = weakref.ref(circle)
+    for younger in range(generation):
+        gc.collect(younger)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def by_hand() -> Iterator[None]:
+    """Let nobody else look, and nothing be worth a look yet."""
     before = gc.get_threshold()
-    gc.set_threshold(1, 0, 1 << 30)
-    made = []
-    while gc.get_count()[2] < garbage.WORTH_IT:
-        made.append(Circle())
-    gc.disable()
+    gc.collect()
+    gc.set_threshold(1 << 30, garbage.ENOUGH, garbage.ENOUGH)
     yield
-    gc.enable()
     gc.set_threshold(*before)
 
 
-@pytest.mark.looptime
-async def test_waits_for_a_quiet_moment(much_was_made: None) -> None:
-    """While a claim is being answered nothing is looked for; right afterwards it is."""
-    way, stopping = RightOfWay(longest=300), asyncio.Event()
-    dead = weakref.ref(Circle())
-    task = asyncio.create_task(garbage.collect_when_quiet(way, stopping))
-    with way.taken():
-        await asyncio.sleep(garbage.PERIOD + 5)
-        assert dead() is not None
-    await asyncio.sleep(1)
-    assert dead() is None
-    stopping.set()
-    await task
+def make_much(generation: int) -> None:
+    """Make as much as makes a look at this generation worth it."""
+    if generation == 2:
+        for _ in range(garbage.ENOUGH):
+            gc.collect(1)
+    if generation:
+        for _ in range(garbage.ENOUGH):
+            gc.collect(0)
+    if generation == 0:
+        made.extend([] for _ in range(garbage.YOUNG))
 
 
-@pytest.mark.looptime
-async def test_does_not_wait_for_ever(much_was_made: None) -> None:
-    """Under a load that never pauses, memory is got back all the same."""
-    way, stopping = RightOfWay(longest=300), asyncio.Event()
-    dead = weakref.ref(Circle())
-    task = asyncio.create_task(garbage.collect_when_quiet(way, stopping))
-    with way.taken():
-        await asyncio.sleep(garbage.PERIOD + garbage.PATIENCE + 1)
-        assert dead() is None
-    stopping.set()
-    await task
+made: list[object] = []
 
 
-@pytest.mark.looptime
-async def test_nothing_made_nothing_looked_for() -> None:
-    """An idle process does not look at everything again and again."""
-    gc.collect()
-    gc.disable()
-    dead = weakref.ref(Circle())
+@asynccontextmanager
+async def collecting(way: RightOfWay) -> AsyncIterator[None]:
     stopping = asyncio.Event()
-    task = asyncio.create_task(garbage.collect_when_quiet(RightOfWay(), stopping))
-    try:
-        await asyncio.sleep(10 * garbage.PERIOD)
-        assert dead() is not None
-    finally:
-        gc.enable()
-        stopping.set()
-        await task
+    task = asyncio.create_task(garbage.collect_when_quiet(way, stopping))
+    yield
+    stopping.set()
+    await task
+
+
+async def test_the_young_are_looked_at_between_claims() -> None:
+    """Not while one is answered; in the next pause."""
+    way = RightOfWay(longest=300)
+    async with collecting(way):
+        with way.taken():
+            circle = dead(0)
+            make_much(0)
+            await asyncio.sleep(5)
+            assert circle() is not None
+        await asyncio.sleep(2 * garbage.PERIOD)
+        assert circle() is None
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+async def test_the_old_are_looked_at_when_nobody_is_expected(generation: int) -> None:
+    """Claims every half a second keep it off; a second after the last one it comes."""
+    way = RightOfWay()
+    async with collecting(way):
+        circle = dead(generation)
+        make_much(generation)
+        for _ in range(20):
+            with way.taken():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(RECENT / 2)
+        assert circle() is not None
+        await asyncio.sleep(RECENT)
+        assert circle() is None
+
+
+async def test_a_load_that_never_pauses_does_not_keep_memory() -> None:
+    """After a minute everything is looked at whoever waits."""
+    way = RightOfWay(longest=300)
+    async with collecting(way):
+        with way.taken():
+            circle = dead(2)
+            make_much(2)
+            await asyncio.sleep(garbage.PATIENCE - 5)
+            assert circle() is not None
+            await asyncio.sleep(10)
+            assert circle() is None
+
+
+async def test_nothing_made_nothing_looked_for() -> None:
+    """An idle process does not look again and again."""
+    async with collecting(RightOfWay()):
+        circle = dead(0)
+        await asyncio.sleep(100)
+        assert circle() is not None
