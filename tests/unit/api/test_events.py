@@ -83,8 +83,11 @@ async def test_the_first_picture_is_whole(rest: Rest) -> None:
         return [(one["type"], one.get("tenantId") or one["name"]) for one in told]
 
     async def settled() -> bool:
-        pools = [one for one in rest.house.feed._world() if one.type == "pool.state"]
-        return [one.body["ready"] for one in pools] == [1]
+        """Whether alice's place in the pool is filled again."""
+        world = rest.house.feed._world()
+        ready = [one.body["ready"] for one in world if one.type == "pool.state"]
+        running = [one for one in world if one.type == "instance.state"]
+        return ready == [1] and len(running) == 2
 
     await rest.world.settles(settled)
     expected = picture([one.body for one in rest.house.feed._world()])
