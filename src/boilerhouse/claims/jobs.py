@@ -22,8 +22,6 @@ from boilerhouse.kube.resources import Key
 log = structlog.get_logger(__name__)
 
 PATIENCE = 0.25  # seconds; most restores of small instances take less
-
-
 SAVES = 4  # at a time
 
 

@@ -379,16 +379,17 @@ async def test_an_inline_pass_does_not_wait_for_the_turn_of_what_was_put_off() -
     assert sum(words.startswith("19") for words, _ in lazy.done) <= 2
 
 
+async def always_taken(way: RightOfWay) -> None:
+    """Be in the foreground again and again, without a pause."""
+    while True:
+        with way.taken():
+            await asyncio.sleep(0.5)
+
+
 async def test_what_can_wait_gives_way_and_is_carried_out_all_the_same() -> None:
     """A foreground that never ends holds a put-off plan up for a bounded time, not for ever."""
     lazy, way = Lazy({"a": "later"}), RightOfWay()
-
-    async def foreground() -> None:
-        while True:
-            with way.taken():
-                await asyncio.sleep(0.5)
-
-    busy = asyncio.create_task(foreground())
+    busy = asyncio.create_task(always_taken(way))
     await asyncio.sleep(0)
     began = now()
     async with running(lazy.controller(way)):
@@ -402,13 +403,7 @@ async def test_who_has_patience_is_held_back_for_longer() -> None:
     """A key waits for as long as its patience says, and no longer than that once it loses it."""
     patience = {"calm": 6.0, "hurried": 6.0, "usual": 0.0}
     lazy, way = Lazy(dict.fromkeys(patience, "soon")), RightOfWay()
-
-    async def foreground() -> None:
-        while True:
-            with way.taken():
-                await asyncio.sleep(0.5)
-
-    busy = asyncio.create_task(foreground())
+    busy = asyncio.create_task(always_taken(way))
     await asyncio.sleep(0)
     began = now()
     async with running(lazy.controller(way, patience.__getitem__)):

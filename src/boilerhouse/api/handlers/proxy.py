@@ -20,14 +20,13 @@ from litestar import HttpMethod, Request, route
 from litestar.params import FromPath
 
 from boilerhouse.api.auth import ADMIN
-from boilerhouse.api.errors import Problem, conflict, not_found
+from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.handlers.tenants import acquired
 from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, tenant_id
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
-from boilerhouse.claims.acquire import AnotherTenant, ClaimDeleted, UnknownWorkload
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.kube.kinds import Pod
@@ -77,6 +76,7 @@ async def proxy(
     async with connected(request.receive):
         claim = await _awake(house, tenant, workload)
         pod = await house.instance(_instance(claim))
+        await house.introduced(pod)
     opened = AsyncExitStack()
     try:
         opened.enter_context(house.proxied)
@@ -115,12 +115,7 @@ async def _awake(house: House, tenant: str, workload: str) -> Claim:
     meta = held[0].metadata
     if meta.deletion_timestamp is not None or names.RELEASE in meta.annotations:
         raise conflict("Released", f"the instance of tenant {tenant!r} is being released")
-    try:
-        got = await acquired(house, tenant, workload, True, DEFAULT_WAIT)
-    except UnknownWorkload:
-        raise not_found("Workload", workload) from None
-    except (AnotherTenant, ClaimDeleted) as error:
-        raise conflict("ClaimTaken", str(error)) from None
+    got = await acquired(house, tenant, workload, True, DEFAULT_WAIT)
     if got.claim is None or not got.usable:
         detail = "" if got.claim is None or got.claim.status is None else got.claim.status.detail
         message = f"the tenant's instance is not ready: {detail or got.phase}"

@@ -56,17 +56,8 @@ async def claim(
     began = house.clock.monotonic()
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    try:
-        async with connected(request.receive):
-            wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
-            with house.operator.way.taken(wanted):
-                got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
-    except UnknownWorkload:
-        raise not_found("Workload", workload) from None
-    except AnotherTenant as error:
-        raise conflict("ClaimTaken", str(error)) from None
-    except ClaimDeleted as error:
-        raise _deleted(error.claim) from None
+    async with connected(request.receive):
+        got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
     found = got.claim
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
@@ -80,6 +71,22 @@ async def claim(
 
 
 async def acquired(house: House, tenant: str, workload: str, resume: bool, wait: float) -> Acquired:
+    """Give a tenant its instance, before what nobody waits for; raises `Problem`."""
+    wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
+    try:
+        with house.operator.way.taken(wanted):
+            return await _acquired(house, tenant, workload, resume, wait)
+    except UnknownWorkload:
+        raise not_found("Workload", workload) from None
+    except AnotherTenant as error:
+        raise conflict("ClaimTaken", str(error)) from None
+    except ClaimDeleted as error:
+        raise _deleted(error.claim) from None
+
+
+async def _acquired(
+    house: House, tenant: str, workload: str, resume: bool, wait: float
+) -> Acquired:
     """Acquire. An instance that ran already may be about to be released for idleness: the answer
     is given only once activity is noted in time; else the claim that follows is waited for."""
     end = house.clock.monotonic() + wait
