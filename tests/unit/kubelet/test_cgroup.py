@@ -49,7 +49,8 @@ def test_one_tree_gets_limits_in_one_directory(tmp_path: Path, proc: Path) -> No
     own = unified(tmp_path, proc)
     groups = Groups.find("boilerhouse", proc=proc)
     assert groups.unenforced is None
-    group = groups.create("pod.main.0", 64 * 1024 * 1024, 0.5)
+    group = groups.create("pod.main.0")
+    group.limit(64 * 1024 * 1024, 0.5)
     assert group.directories == (own / NAME / "pod.main.0",)
     (made,) = group.directories
     told = {path.name: path.read_text() for path in made.iterdir()}
@@ -66,7 +67,8 @@ def test_split_trees_get_limits_in_each(tmp_path: Path, proc: Path) -> None:
     """Version 1: one directory per controller, below the group we run in."""
     own = split(tmp_path, proc)
     groups = Groups.find("boilerhouse", proc=proc)
-    group = groups.create("pod.main.0", 1 << 20, 2.0)
+    group = groups.create("pod.main.0")
+    group.limit(1 << 20, 2.0)
     assert group.directories == tuple(own[name] / NAME / "pod.main.0" for name in own)
     memory, cpu, pids = group.directories
     assert (memory / "memory.limit_in_bytes").read_text() == "1048576"
@@ -80,7 +82,8 @@ def test_death_for_want_of_memory_is_told(
 ) -> None:
     """The kernel's count of kills decides."""
     split(tmp_path, proc)
-    group = Groups.find("boilerhouse", proc=proc).create("pod.main.0", 1 << 20, None)
+    group = Groups.find("boilerhouse", proc=proc).create("pod.main.0")
+    group.limit(1 << 20, None)
     assert group.oom_file is not None
     group.oom_file.write_text(text)
     assert group.oom_killed() is killed
@@ -92,7 +95,7 @@ def test_missing_controllers_are_named(tmp_path: Path, proc: Path) -> None:
     groups = Groups.find("boilerhouse", proc=proc)
     assert groups.unenforced is not None
     assert "memory" in groups.unenforced
-    assert groups.create("pod.main.0", 1 << 20, 1.0).directories == ()
+    assert groups.create("pod.main.0").directories == ()
 
 
 def test_no_cgroups_at_all_is_a_reason(proc: Path) -> None:

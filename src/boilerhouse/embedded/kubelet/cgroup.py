@@ -14,7 +14,8 @@ import errno
 import os
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _CONTROLLERS = ("memory", "cpu", "pids")
@@ -28,7 +29,34 @@ class Group:
     """The cgroup of one container: one directory, or one per controller."""
 
     directories: tuple[Path, ...] = ()
-    oom_file: Path | None = None
+    by_controller: Mapping[str, Path] = field(default_factory=dict)
+    unified: bool = False
+
+    @property
+    def oom_file(self) -> Path | None:
+        """Where the kernel counts whom it has killed for want of memory."""
+        name = "memory.events" if self.unified else "memory.oom_control"
+        return self.by_controller["memory"] / name if self.by_controller else None
+
+    def limit(self, memory_bytes: int | None, cpu: float | None) -> None:
+        """Set its limits, once; what is not given is without limit."""
+        if not self.by_controller:
+            return
+        memory, processor = self.by_controller["memory"], self.by_controller["cpu"]
+        quota = None if cpu is None else max(1000, int(cpu * _PERIOD))
+        if self.unified:
+            _write(memory / "memory.max", memory_bytes or "max")
+            if memory_bytes:
+                with contextlib.suppress(OSError):  # no swap on this machine
+                    _write(memory / "memory.swap.max", 0)
+            _write(processor / "cpu.max", f"{quota or 'max'} {_PERIOD}")
+            return
+        if memory_bytes:
+            _write(memory / "memory.limit_in_bytes", memory_bytes)
+            with contextlib.suppress(OSError):  # swap is not counted on this machine
+                _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
+        _write(processor / "cpu.cfs_period_us", _PERIOD)
+        _write(processor / "cpu.cfs_quota_us", quota or -1)
 
     def processes(self) -> list[int] | None:
         """Return the processes in the group; None where there are no groups."""
@@ -36,7 +64,9 @@ class Group:
             return None
         try:
             return [int(pid) for pid in (self.directories[0] / "cgroup.procs").read_text().split()]
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # not there, or removed meanwhile
+                raise
             return []
 
     def oom_killed(self) -> bool:
@@ -82,32 +112,16 @@ class Groups:
                     _clear(found)
         return cls(roots, unified=unified, unenforced=None)
 
-    def create(self, name: str, memory_bytes: int | None, cpu: float | None) -> Group:
-        """Make a container's group with its limits; without enforcement, an empty one."""
+    def create(self, name: str) -> Group:
+        """Make a container's group; without enforcement, an empty one."""
         if not self._roots:
             return Group()
         directories = {root: root / name for root in self._roots.values()}
         for directory in directories.values():
             directory.mkdir(exist_ok=True)
-        memory, processor, pids = (directories[self._roots[part]] for part in _CONTROLLERS)
-        _write(pids / "pids.max", _PROCESSES)
-        quota = None if cpu is None else max(1000, int(cpu * _PERIOD))
-        if self._unified:
-            _write(memory / "memory.max", memory_bytes or "max")
-            if memory_bytes:
-                with contextlib.suppress(OSError):  # no swap on this machine
-                    _write(memory / "memory.swap.max", 0)
-            _write(processor / "cpu.max", f"{quota or 'max'} {_PERIOD}")
-            oom_file = memory / "memory.events"
-        else:
-            if memory_bytes:
-                _write(memory / "memory.limit_in_bytes", memory_bytes)
-                with contextlib.suppress(OSError):  # swap is not counted on this machine
-                    _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
-            _write(processor / "cpu.cfs_period_us", _PERIOD)
-            _write(processor / "cpu.cfs_quota_us", quota or -1)
-            oom_file = memory / "memory.oom_control"
-        return Group(tuple(directories.values()), oom_file)
+        by_controller = {part: directories[self._roots[part]] for part in _CONTROLLERS}
+        _write(by_controller["pids"] / "pids.max", _PROCESSES)
+        return Group(tuple(directories.values()), by_controller, unified=self._unified)
 
     def close(self) -> None:
         """Remove the subtree; on v2 we stay in our own corner of it until we end."""

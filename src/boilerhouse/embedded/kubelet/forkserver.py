@@ -17,11 +17,9 @@ Only the standard library may be imported.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import gc
-import json
 import os
 import selectors
 import signal
@@ -32,47 +30,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from boilerhouse.embedded.kubelet import entering, linux, pause, seccomp, staging
+from boilerhouse.embedded.kubelet.forkwire import receive, send
+from boilerhouse.embedded.kubelet.seeds import Seeds
 
-MESSAGE_LIMIT = 64 * 1024
-DESCRIPTOR_LIMIT = 64
 _END_SECONDS = 5
 _RECORD = 9  # bytes of what entering.py reports: a letter and a number
 _SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-
-
-def send(channel: socket.socket, message: dict[str, Any], fds: list[int]) -> None:
-    """Send one message; what is too long for the socket travels in a memory file."""
-    body = json.dumps(message).encode()
-    carrier = -1
-    if len(body) > MESSAGE_LIMIT:
-        carrier = os.memfd_create("bh")
-        with open(carrier, "wb", closefd=False) as file:
-            file.write(body)
-        os.lseek(carrier, 0, os.SEEK_SET)
-        body, fds = b"@", [*fds, carrier]
-    try:
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        channel.sendmsg([body], rights)
-    finally:
-        if carrier >= 0:
-            os.close(carrier)
-
-
-def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Receive one message and its descriptors; None when the other side is gone."""
-    space = socket.CMSG_SPACE(DESCRIPTOR_LIMIT * 4)
-    body, rights, _, _ = channel.recvmsg(MESSAGE_LIMIT, space, socket.MSG_CMSG_CLOEXEC)
-    fds: list[int] = []
-    for level, kind, data in rights:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
-    if not body:
-        return None
-    if body == b"@":
-        with open(fds.pop(), "rb") as file:  # noqa: PTH123
-            body = file.read()
-    message: dict[str, Any] = json.loads(body)
-    return message, fds
 
 
 class _Server:
@@ -88,6 +51,8 @@ class _Server:
                 pause=_sealed(pause.program(machine), mode=0o111),
                 filter=_sealed(self._filter),
             )
+        tools = self._tools
+        self._seeds = Seeds((tools.bwrap, tools.pause, tools.filter))
         self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
         self._selector = selectors.DefaultSelector()
         # Children the kubelet was told of; those that only lead to one; and how many of these
@@ -125,6 +90,7 @@ class _Server:
             operation(request, fds)
         except OSError as error:
             self._fail(request["id"], error)
+            self._seeds.forget(request.get("seed", 0))  # whoever waited for this does no longer
         finally:
             for fd in fds:
                 os.close(fd)
@@ -163,17 +129,42 @@ class _Server:
         for one in made:
             one.close()
 
-    def _sandbox(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Start bwrap around a new pid 1."""
+    def _seed(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Have a process wait in a cgroup for a request that names it."""
+        pid = self._seeds.sow(request["cgroups"], self._act, self._fork)
+        self._steps.add(pid)
+        pidfd = os.pidfd_open(pid)
+        send(self._channel, {"id": request["id"], "seed": pid}, [pidfd])
+        os.close(pidfd)
 
-        def start() -> None:
+    def _begin(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Have a process do what is asked for: the one that waits for it, or a new one."""
+        waiting: int = request.get("seed", 0)
+        if self._seeds.use(waiting, request, fds):
+            return waiting
+        return self._fork(lambda: self._act(request, fds))
+
+    def _act(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Become what was asked for, in a child. Where to say what went wrong is in `fds`."""
+        if request["op"] == "sandbox":
             try:
                 staging.start(request, self._tools, fds)
             except OSError as error:
                 name = f" {error.filename!r}" if error.filename else ""
                 os.write(fds[2], f"{error.strerror or error}{name}\n".encode())
+            return
+        *given, report = fds
+        try:
+            entering.enter(request, self._filter, given, report)
+        except OSError as error:
+            text = f"{error.strerror or error} {error.filename or ''}".strip()
+            os.write(report, b"x" + text.encode())
 
-        self._started(request["id"], self._fork(start), 0)
+    def _sandbox(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Start bwrap around a new pid 1."""
+        pid = self._begin(request, fds)
+        self._steps.discard(pid)
+        self._started(request["id"], pid, 0)
 
     def _enter(self, request: dict[str, Any], fds: list[int]) -> None:
         """Start a program in a sandbox; the reply follows when it runs, or cannot.
@@ -183,17 +174,14 @@ class _Server:
         if _parent(request["init"]) != request["bwrap"]:
             raise OSError("the container has ended")
         report, write = os.pipe()
-
-        def start() -> None:
-            try:
-                entering.enter(request, self._filter, fds, write)
-            except OSError as error:
-                text = f"{error.strerror or error} {error.filename or ''}".strip()
-                os.write(write, b"x" + text.encode())
-
-        self._steps.add(self._fork(start))
+        try:
+            self._steps.add(self._begin(request, [*fds, write]))
+        except OSError:
+            os.close(report)
+            raise
+        finally:
+            os.close(write)
         self._expected += 1
-        os.close(write)
         gathered = bytearray()
         number = request["id"]
         waiting = 0  # at its gate: the process
@@ -266,6 +254,7 @@ class _Server:
                 return
             if pid in self._steps:
                 self._steps.discard(pid)
+                self._seeds.forget(pid)
             elif pid in self._told:
                 self._tell(pid, status)
             elif self._expected:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import boilerhouse
-from boilerhouse.embedded.kubelet import forkserver
+from boilerhouse.embedded.kubelet import forkserver, forkwire
 from boilerhouse.embedded.kubelet.bwrap import Bubblewrap
 from boilerhouse.embedded.kubelet.container import NEEDS, SandboxError
 
@@ -115,7 +115,7 @@ class Nursery:
     async def _greeting(self) -> None:
         while True:
             with contextlib.suppress(BlockingIOError):
-                received = forkserver.receive(self._channel)
+                received = forkwire.receive(self._channel)
                 if received is None:
                     raise SandboxError("the fork server ended while it started")
                 if "error" in received[0]:
@@ -171,7 +171,7 @@ class Nursery:
     async def _send(self, message: dict[str, Any], fds: list[int]) -> None:
         while True:
             try:
-                forkserver.send(self._channel, message, fds)
+                forkwire.send(self._channel, message, fds)
                 return
             except BlockingIOError:
                 await _writable(self._loop, self._channel)
@@ -181,7 +181,7 @@ class Nursery:
     def _receive(self) -> None:
         while True:
             try:
-                received = forkserver.receive(self._channel)
+                received = forkwire.receive(self._channel)
             except BlockingIOError:
                 return
             except OSError:

@@ -16,12 +16,12 @@ from typing import Any
 
 from boilerhouse.agent import freezing
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded.kubelet.cgroup import Group
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
 from boilerhouse.embedded.kubelet.execing import Program
 from boilerhouse.embedded.kubelet.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.stdio import Stdio
+from boilerhouse.embedded.kubelet.stock import Plot
 
 # A pipe may have been handed to a process that lives on elsewhere; then the log is cut here.
 _DRAIN_SECONDS = 1.0
@@ -37,14 +37,14 @@ class Container:
         bwrap: Child,
         init: int,
         enter: dict[str, Any],
-        group: Group,
+        plot: Plot,
     ) -> None:
         self.spec = spec
         self._nursery = nursery
         self._bwrap = bwrap
         self._init = init
         self._enter = enter
-        self._group = group
+        self.plot = plot
         self._init_fd = os.pidfd_open(init)
         self._namespace = os.stat(f"/proc/{init}/ns/pid").st_ino  # noqa: PTH116
         self._program: Program | None = None
@@ -68,7 +68,9 @@ class Container:
 
     def _own(self) -> tuple[dict[str, Any], Stdio]:
         spec = self.spec
-        request = {**self._enter, "argv": list(spec.argv), "tty": spec.tty}
+        request = {
+            **self._enter, "argv": list(spec.argv), "tty": spec.tty, "seed": self.plot.seed()
+        }  # fmt: skip
         return request, Stdio.open(tty=spec.tty, stdin=spec.stdin)
 
     async def run(
@@ -105,7 +107,7 @@ class Container:
         program.stdio.close()
         await program.close()
         os.close(self._init_fd)
-        oom_killed = self._group.oom_killed()
+        oom_killed = self.plot.group.oom_killed()
         if program.start_error is not None:
             return Exit(code, start_error=program.start_error)
         number = code - 128 if 128 < code < 128 + signal.NSIG else None
@@ -169,7 +171,7 @@ class Container:
 
     def _candidates(self) -> list[int]:
         """Return who may be in the container, as they are listed."""
-        listed = self._group.processes()
+        listed = self.plot.group.processes()
         if listed is None:
             everybody = os.listdir("/proc")  # noqa: PTH208  thousands of names, no need for paths
             listed = [int(entry) for entry in everybody if entry.isdecimal()]

@@ -19,7 +19,7 @@ from typing import Any
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet import bwrap, hostetc
-from boilerhouse.embedded.kubelet.cgroup import Group, Groups
+from boilerhouse.embedded.kubelet.cgroup import Groups
 from boilerhouse.embedded.kubelet.container import (
     DEFAULT_PATH,
     NEEDS,
@@ -37,6 +37,7 @@ from boilerhouse.embedded.kubelet.netns import PodNetwork
 from boilerhouse.embedded.kubelet.nursery import Nursery
 from boilerhouse.embedded.kubelet.process import Container
 from boilerhouse.embedded.kubelet.stdio import End, Stdio
+from boilerhouse.embedded.kubelet.stock import FIRST, Plot, Stock, discard
 from boilerhouse.embedded.kubelet.uplink import NO_NAMES, Uplink
 
 _START_SECONDS = 30.0
@@ -50,6 +51,7 @@ class Bubblewrapped:
     ) -> None:
         self.nursery = nursery
         self.groups = groups
+        self.stock = Stock(nursery, groups)
         self.pump = pump
         self.clock = clock
         self.close_userns = True
@@ -64,7 +66,9 @@ class Bubblewrapped:
         try:
             await asyncio.to_thread(hostetc.write, directory / "host-etc")
             groups = await asyncio.to_thread(Groups.find, "boilerhouse")
-            return cls(directory, clock, nursery, groups, Pump(clock))
+            opened = cls(directory, clock, nursery, groups, Pump(clock))
+            opened.stock.fill(FIRST)
+            return opened
         except BaseException:
             await nursery.close()
             raise
@@ -105,6 +109,7 @@ class Bubblewrapped:
 
     async def close(self) -> None:
         await asyncio.gather(*(pod.close() for pod in list(self._pods.values())))
+        await self.stock.close()
         await self.nursery.close()
         await asyncio.to_thread(self.pump.close)
         await asyncio.to_thread(self.groups.close)
@@ -156,70 +161,82 @@ class PodSandbox:
         return {port: self._forwarder.listen(port) for port in ports}
 
     async def start(self, spec: ContainerSpec, log: LogSink) -> Container:
-        container, group = await self._make(spec)
-        await self._run(container, group, log)
+        container = await self._make(spec)
+        await self._run(container, log)
         return container
 
     async def prepare(self, spec: ContainerSpec) -> PreparedContainer:
-        container, group = await self._make(spec)
+        container = await self._make(spec)
         try:
             await container.stand()
             if self._closed:
                 raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
         except BaseException:
-            await _abandon(container, group)
+            await _abandon(container)
             raise
-        prepared = PreparedContainer(container, group, self._run, self._prepared.discard)
+        prepared = PreparedContainer(container, self._run, self._prepared.discard)
         self._prepared.add(prepared)
         return prepared
 
-    async def _make(self, spec: ContainerSpec) -> tuple[Container, Group]:
+    async def _make(self, spec: ContainerSpec) -> Container:
         """Make a container's group and namespaces, in which nothing runs yet but pid 1."""
         if self._closed:
             raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
         if not spec.argv:
             raise SandboxError(f"container {spec.name} has no command")
-        group = await asyncio.to_thread(
-            self._parent.groups.create,
-            f"{self._pod_uid}.{spec.name}.{next(self._numbers)}",
-            spec.memory_bytes,
-            spec.cpu,
-        )
+        name = f"{self._pod_uid}.{spec.name}.{next(self._numbers)}"
+        plot = await self._parent.stock.take(name)
         try:
+            # Limits are for what the tenant does; a sandbox may be made meanwhile.
+            limiting = asyncio.create_task(
+                asyncio.to_thread(plot.group.limit, spec.memory_bytes, spec.cpu)
+            )
             try:
-                return await self._hold(spec, group), group
-            except SandboxError as error:
-                # Where /proc/sys is read-only (inside other containers) bwrap cannot forbid user
-                # namespaces for good. The seccomp filter still refuses to make one.
-                if "max_user_namespaces" not in str(error) or not self._parent.close_userns:
-                    raise
-                self._parent.close_userns = False
-                return await self._hold(spec, group), group
+                container = await self._held(spec, plot)
+            finally:
+                await asyncio.wait({limiting})
+            try:
+                limiting.result()
+            except BaseException:
+                await container.abandon()
+                raise
+            return container
         except BaseException:
-            await asyncio.to_thread(group.remove)
+            await discard(plot)
             raise
 
-    async def _run(self, container: Container, group: Group, log: LogSink) -> None:
+    async def _held(self, spec: ContainerSpec, plot: Plot) -> Container:
+        try:
+            return await self._hold(spec, plot)
+        except SandboxError as error:
+            # Where /proc/sys is read-only (inside other containers) bwrap cannot forbid user
+            # namespaces for good. The seccomp filter still refuses to make one.
+            if "max_user_namespaces" not in str(error) or not self._parent.close_userns:
+                raise
+            self._parent.close_userns = False
+            return await self._hold(spec, plot)
+
+    async def _run(self, container: Container, log: LogSink) -> None:
         try:
             await container.run(_output(log), self._parent.pump, self._parent.clock)
         except BaseException:
-            await _abandon(container, group)
+            await _abandon(container)
             raise
         self._containers.add(container)
-        container.on_exit(lambda ended: self._ended(ended, group))
+        container.on_exit(self._ended)
 
-    def _ended(self, container: Container, group: Group) -> None:
+    def _ended(self, container: Container) -> None:
         """Remove a container's group; beside what comes next, which has one of its own."""
         self._containers.discard(container)
-        removing = asyncio.create_task(asyncio.to_thread(group.remove), name="cgroup")
+        removing = asyncio.create_task(discard(container.plot), name="cgroup")
         self._removing.add(removing)
         removing.add_done_callback(self._removing.discard)
 
-    async def _hold(self, spec: ContainerSpec, group: Group) -> Container:
+    async def _hold(self, spec: ContainerSpec, plot: Plot) -> Container:
         """Start bwrap with pid 1, and return when the namespaces stand."""
         names = NO_NAMES if self._uplink is None else self._uplink.names
         place = {
-            "cgroups": [str(directory) for directory in group.directories],
+            "cgroups": [str(directory) for directory in plot.group.directories],
             "uid": self.host_uid,
             "gid": self.host_gid,
         }
@@ -233,7 +250,7 @@ class PodSandbox:
         image = None
         if isinstance(spec.root, ImageRoot):
             image = await asyncio.to_thread(self._image, spec.root)
-        request = {**layout, **place, "image": image, "op": "sandbox"}
+        request = {**layout, **place, "image": image, "op": "sandbox", "seed": plot.seed()}
         ready, their_ready = os.pipe()
         errors, their_errors = os.pipe()
         info, their_info = os.pipe()
@@ -260,7 +277,7 @@ class PodSandbox:
             for end in ends:
                 end.close()
         enter = {**place, "init": init, "bwrap": child.pid, "cwd": spec.workdir, "env": _env(spec)}
-        return Container(spec, self._parent.nursery, child, init, enter, group)
+        return Container(spec, self._parent.nursery, child, init, enter, plot)
 
     async def _stands(self, spec: ContainerSpec, ready: End, errors: End, info: End) -> int:
         """Wait for pid 1's sign of life and return its number on the machine."""
@@ -310,12 +327,10 @@ class PreparedContainer:
     def __init__(
         self,
         container: Container,
-        group: Group,
-        run: Callable[[Container, Group, LogSink], Awaitable[None]],
+        run: Callable[[Container, LogSink], Awaitable[None]],
         used: Callable[[PreparedContainer], None],
     ) -> None:
         self._container = container
-        self._group = group
         self._run = run
         self._used = used
         self._over = False  # started or discarded: only one of the two, and once
@@ -328,23 +343,23 @@ class PreparedContainer:
         if not self.stands:
             raise SandboxError(f"container {self._container.spec.name} waits no longer")
         self._take()
-        await self._run(self._container, self._group, log)
+        await self._run(self._container, log)
         return self._container
 
     async def discard(self) -> None:
         if not self._over:
             self._take()
-            await _abandon(self._container, self._group)
+            await _abandon(self._container)
 
     def _take(self) -> None:
         self._over = True
         self._used(self)
 
 
-async def _abandon(container: Container, group: Group) -> None:
+async def _abandon(container: Container) -> None:
     """End a container that never ran, or could not."""
     await container.abandon()
-    await asyncio.to_thread(group.remove)
+    await discard(container.plot)
 
 
 def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
