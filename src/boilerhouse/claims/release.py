@@ -141,7 +141,7 @@ class Releaser:
             async with asyncio.timeout(wait.total_seconds()):
                 if not self.controller.busy(key):
                     await self.way.clear()
-                    with self.way.working():
+                    with self.way.working(key):
                         await self.controller.run_until(key, is_over)
                 await self.news.until(key, is_over)
         found = self.claims.cache.get(key)

@@ -18,7 +18,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
-import uvloop
 
 from boilerhouse.api import signing
 from boilerhouse.api.auth import is_loopback
@@ -40,6 +39,7 @@ from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
 from boilerhouse.kube.client import Client
 from boilerhouse.listening import ListenError
+from boilerhouse.loop.eventloop import EventLoop
 from boilerhouse.version import version
 
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ def run(line: UpLine) -> int:
     directory = line.data
     try:
         directory = (line.data or default_directory()).absolute()
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=EventLoop) as runner:
             runner.run(_serve(directory, line))
     except (StoreLocked, StoreFailed, ListenError, PkiError, SandboxError) as error:
         complain(str(error))

@@ -192,7 +192,7 @@ class Controller(Generic[K, S, P]):
         """Count a pass that gives way among those that are under way."""
         if self._way is None or not self._gives_way(key):
             return nullcontext()
-        return self._way.working()
+        return self._way.working(key)
 
     def _hold_back(self, key: K) -> bool:
         """Tell whether the key has to give way now; if so it comes back by itself."""

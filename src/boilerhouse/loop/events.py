@@ -125,7 +125,8 @@ class Events:
             _, told = self._waiting.popleft()
             self._sending = True
             try:
-                await self._client.create(EVENTS, told)
+                with self._way.working():
+                    await self._client.create(EVENTS, told)
             except ApiError as error:
                 log.warning("events.lost", reason=told["reason"], error=str(error))
             finally:

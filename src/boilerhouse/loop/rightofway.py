@@ -15,6 +15,9 @@ It is a courtesy and not a lock. Nobody in the foreground ever waits. Who has wa
 in the background is let through whatever goes on: one of them every few milliseconds, or as many as
 it takes for all of those to be through within half a second. So under a load that never pauses
 everything still happens, only later.
+
+What has been let through is a `PIECE` of background work: on the event loop of one machine its
+tasks step aside once more (`eventloop.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import count
 
 PAUSE = 0.005  # seconds without anybody in the foreground: a caller's next claim comes sooner
@@ -31,6 +36,20 @@ LONGEST = 1.0  # seconds that one piece of background work is held back, or one 
 RECENT = 1.0  # seconds after a claim in which the next one is expected
 FEW = 2  # pieces of background work at a time, while claims are expected
 STEPS = 100  # in so many steps, a pause apart, all that have waited long enough are let through
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Background work that is under way. `can_wait`: whether nobody waits for it, by now."""
+
+    way: RightOfWay
+    can_wait: Callable[[], bool]
+
+
+# What the running task is a piece of, and all that it starts; the event loop looks at it.
+PIECE: ContextVar[Piece | None] = ContextVar("PIECE", default=None)
+
+_NOBODY = object()
 
 _Place = tuple[float, int, "asyncio.Future[None]"]  # overdue when, number, who waits
 
@@ -123,16 +142,30 @@ class RightOfWay:
                 self._waiting.remove(place)
 
     @contextmanager
-    def working(self) -> Iterator[None]:
-        """Do a piece of background work. Who waits for its turn comes when this is done."""
+    def working(self, what: Hashable = _NOBODY) -> Iterator[None]:
+        """Do a piece of background work. Who waits for its turn comes when this is done.
+
+        If somebody comes to want `what` meanwhile, it is not in the background any more.
+        """
         self._working += 1
         self._called = max(0, self._called - 1)
         try:
-            yield
+            with self.aside(lambda: what not in self._wanted):
+                yield
         finally:
             self._working -= 1
             if self._waiting:
                 self._let_through()
+
+    @contextmanager
+    def aside(self, can_wait: Callable[[], bool]) -> Iterator[None]:
+        """Let this task, and those it starts, step aside for the foreground (eventloop.py)."""
+        before = PIECE.get()
+        PIECE.set(Piece(self, can_wait))
+        try:
+            yield
+        finally:
+            PIECE.set(before)  # not by its token: a generator may be closed in another context
 
     def _room(self) -> int:
         """Return how many pieces may begin beside those that are under way."""

@@ -235,6 +235,8 @@ class Operator:
             decide=decide_workload,
             apply=applier.apply,
             keys=lambda: list(self.workload_informer.cache),
+            way=self.way,
+            gives_way=self.precedence.is_settled,
             **self._loop(workers=4),
         )
 

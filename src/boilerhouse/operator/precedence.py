@@ -1,6 +1,7 @@
 """Whose passes come later than what somebody waits for (loop/rightofway.py, loop/controller.py).
 
 claims and their Pods  ─► gives_way(claim)      pools and spares ─► patience(pool)
+workloads              ─► is_settled(workload)
 notes of activity      ─► is_due(claim): idle, as far as is known
 """
 
@@ -60,6 +61,11 @@ class Precedence:
         if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
             return False
         return not self._hurries(claim) and not self.way.is_wanted(key)
+
+    def is_settled(self, key: Key) -> bool:
+        """Whether a workload's next pass gives way: it is Ready, and is to stay so."""
+        workload = self.blueprints.cached(key.name)
+        return workload is not None and workload.ready and not workload.deleting
 
     def is_due(self, key: Key) -> bool:
         """Whether an Active claim's idle deadline has passed, by what is noted of its activity.

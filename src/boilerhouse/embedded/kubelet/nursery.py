@@ -251,7 +251,12 @@ async def _readable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> 
 
 async def _writable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:
     ready = asyncio.Event()
-    loop.add_writer(channel, ready.set)
+
+    def told() -> None:
+        ready.set()
+        loop.remove_writer(channel)  # whoever waits may be a while: once is enough
+
+    loop.add_writer(channel, told)
     try:
         await ready.wait()
     finally:

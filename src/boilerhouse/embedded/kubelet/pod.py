@@ -96,6 +96,7 @@ class PodWorker:
         self._evicted = asyncio.Event()
         self._gone = False
         self._leaving = False
+        self._over = False
 
     @property
     def finished(self) -> bool:
@@ -143,6 +144,18 @@ class PodWorker:
 
     async def run(self) -> None:
         """Live and die; returns once nothing is left of the Pod, or we leave."""
+        with self._house.turns.aside(self._can_wait):
+            try:
+                await self._run()
+            finally:
+                self._over = True
+
+    def _can_wait(self) -> bool:
+        """Whether what is done here is for nobody who waits; what was begun here may outlive us."""
+        ends = self._ending.asked.is_set()
+        return not self._over and self._house.turns.can_wait(self.pod.metadata, ends=ends)
+
+    async def _run(self) -> None:
         if self.finished:
             self._reporter.silence()  # its last word was said in an earlier life of ours
         reporting = asyncio.create_task(self._reporter.run(), name="reporter")

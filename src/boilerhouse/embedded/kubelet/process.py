@@ -159,7 +159,12 @@ class Container:
         gone = asyncio.Event()
         loop = asyncio.get_running_loop()
         watched = os.dup(self._init_fd)
-        loop.add_reader(watched, gone.set)
+
+        def told() -> None:
+            gone.set()
+            loop.remove_reader(watched)  # whoever waits may be a while: once is enough
+
+        loop.add_reader(watched, told)
         try:
             await gone.wait()
         finally:

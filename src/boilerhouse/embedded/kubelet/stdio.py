@@ -66,12 +66,19 @@ class End:
 
     async def _ready(self, *, write: bool) -> None:
         loop = asyncio.get_running_loop()
-        self._waiting = asyncio.Event()
-        (loop.add_writer if write else loop.add_reader)(self._fd, self._waiting.set)
+        waiting = self._waiting = asyncio.Event()
+        (loop.add_writer if write else loop.add_reader)(self._fd, self._arrived)
         try:
-            await self._waiting.wait()
+            await waiting.wait()
         finally:
-            self._unwatch()
+            if not waiting.is_set():
+                self._unwatch()
+
+    def _arrived(self) -> None:
+        """Wake who waits. Its turn may come later, and until then the loop is not to tell again."""
+        if self._waiting is not None:
+            self._waiting.set()
+        self._unwatch()
 
     def _unwatch(self) -> None:
         self._waiting = None

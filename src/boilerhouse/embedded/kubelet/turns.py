@@ -13,8 +13,8 @@ that end at once have a few writes each, and thousands of files.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 
 from boilerhouse.core import names
 from boilerhouse.kube.kinds import ObjectMeta
@@ -39,21 +39,26 @@ class Turns:
         self._places = asyncio.Semaphore(BESIDE)
         self._cleaning = asyncio.Semaphore(CLEANED)
 
-    def _can_wait(self, pod: ObjectMeta) -> bool:
+    def can_wait(self, pod: ObjectMeta, *, ends: bool) -> bool:
         """Whether nobody waits for a Pod: for its start, or for its end to claim another."""
+        if not ends:
+            return is_spare(pod)
         claim = pod.annotations.get(names.CLAIM, "").partition("/")[0]
-        ends = pod.deletion_timestamp is not None
-        return is_spare(pod) or (ends and not self._way.is_wanted(Key(pod.namespace, claim)))
+        return not self._way.is_wanted(Key(pod.namespace, claim))
 
     @asynccontextmanager
     async def piece(self, pod: ObjectMeta) -> AsyncGenerator[None]:
         """Wait until a small thing may be done for this Pod."""
-        if not self._can_wait(pod):
+        if not self.can_wait(pod, ends=pod.deletion_timestamp is not None):
             yield
             return
         await self._way.clear()
         with self._way.working():
             yield
+
+    def aside(self, can_wait: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Let all that is done for a Pod step aside for claims, while it can wait."""
+        return self._way.aside(can_wait)
 
     @asynccontextmanager
     async def cleaning(self) -> AsyncGenerator[None]:
