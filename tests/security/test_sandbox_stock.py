@@ -111,6 +111,22 @@ async def test_a_container_starts_though_who_waited_for_it_is_dead(
     assert (exited, out) == (Exit(0), b"here\n")
 
 
+async def test_a_network_that_was_made_ahead_is_nobody_elses(opened: Bubblewrapped) -> None:
+    """Each Pod has a network of its own, with nothing in it but its loopback."""
+    await filled(opened)
+    seen = set()
+    for name in ("one", "other"):
+        pod = await opened.create(name)
+        script = "readlink /proc/self/ns/net; tail -n +3 /proc/net/dev | cut -d: -f1"
+        _, out, _ = await run(pod, shell(script))
+        network, *devices = out.decode().split()
+        assert devices == ["lo"]
+        seen.add(network)
+        await pod.close()
+        opened.forget(name)
+    assert len(seen) == 2
+
+
 async def test_who_waits_holds_nothing_of_the_fork_server(opened: Bubblewrapped) -> None:
     """Its socket, and what a sandbox is made with: no other's socket, pipe or namespace."""
     for pid in await filled(opened):

@@ -115,19 +115,18 @@ class Restores:
             self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
         )
         container = ""
+        # Beside the rest: who unpacks, and whose turn it is. Why no worker started tells `feed`.
+        starting = asyncio.create_task(unpacker.start())
         try:
-            if mode != COLD:
-                # Beside the halting: whose turn it is, and who unpacks.
-                naming = asyncio.create_task(asyncio.to_thread(self._processes.container))
-                starting = asyncio.create_task(unpacker.start())
+            try:
+                if mode != COLD:
+                    container = await self._halt(Why(mode))
+                await empty(self._overlays)
                 if mode == Why.RESTART:
+                    # Beside the unpacking, and not sooner: until now all the rest waits for this.
                     self._processes.prepare_next()
-                try:
-                    await self._hold.take(Why(mode))
-                finally:
-                    # Why no worker started is told by `feed`.
-                    await asyncio.gather(naming, starting, return_exceptions=True)
-                container = naming.result()
+            finally:
+                await asyncio.gather(starting, return_exceptions=True)
             packed = await self._unpack(unpacker, digest, body)
         except BadArchive as bad:
             await empty(self._overlays)
@@ -146,8 +145,16 @@ class Restores:
         await self._record.write(restored, baseline)
         return restored
 
+    async def _halt(self, why: Why) -> str:
+        """Halt the tenant; return the name of its container."""
+        naming = asyncio.create_task(asyncio.to_thread(self._processes.container))
+        try:
+            await self._hold.take(why)
+        finally:
+            await asyncio.gather(naming, return_exceptions=True)
+        return naming.result()
+
     async def _unpack(self, unpacker: Unpacker, digest: str, body: Body) -> Packed:
-        await empty(self._overlays)
         async for piece in body:
             await unpacker.feed(piece)
         packed = await unpacker.finish()

@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 BLOCK = 512 << 10  # written at once
-PIECE = 256 << 10  # read at once
+PIECE = 1 << 20  # read at once
 
 
 class Threads:
@@ -89,6 +89,8 @@ class ArchiveBody(Body):
         self._threads = threads
         self._guard = threading.Lock()  # a number must not be closed while it is read from
         self._ahead: asyncio.Future[bytes] | None = None
+        if self._left and not self.corrupt:
+            self._ahead = threads.begin(self._read, self._left)  # whoever takes it is not ready yet
 
     async def __anext__(self) -> bytes:
         if self.corrupt:

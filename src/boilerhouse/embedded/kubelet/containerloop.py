@@ -215,7 +215,8 @@ class ContainerLoop:
             self._made(name, launched) for name in ("readinessProbe", "livenessProbe")
         )
         self.facts.ready = readiness is None
-        self._changed(urgent=True)
+        # A sidecar's first start is told with that of the main containers, which it lets go now.
+        self._changed(urgent=self.facts.role != "sidecar" or self._attempt > 0)
         following = None
         if readiness is not None:
             following = asyncio.create_task(readiness.follow(self._set_ready))

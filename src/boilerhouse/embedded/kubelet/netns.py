@@ -18,17 +18,14 @@ _BATCH = 4
 
 
 class PodNetwork:
+    """A namespace, by its descriptor, which is closed with it."""
+
     def __init__(self, nursery: Nursery, fd: int, address: str) -> None:
         self.fd = fd
         self.address = address
         self._nursery = nursery
         self._stock: list[socket.socket] = []
         self._closed = False
-
-    @classmethod
-    async def create(cls, nursery: Nursery, address: str) -> PodNetwork:
-        _, (fd,) = await nursery.request({"op": "network"})
-        return cls(nursery, fd, address)
 
     async def connect(self, port: int) -> socket.socket:
         """Connect to a port at the Pod's own address, from inside.

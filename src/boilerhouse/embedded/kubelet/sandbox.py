@@ -86,7 +86,7 @@ class Bubblewrapped:
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} has a sandbox already")
         identity = self._identities.take(pod_uid)
-        inside = await PodNetwork.create(self.nursery, identity.address)
+        inside = PodNetwork(self.nursery, await self.stock.network(), identity.address)
         uplink = None
         if network == "unrestricted":
             owner = None if os.geteuid() == 0 else f"/proc/{self.nursery.pid}/ns/user"

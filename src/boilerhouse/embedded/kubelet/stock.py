@@ -1,10 +1,11 @@
-"""Cgroups with processes that wait in them, for the containers that start next.
+"""What Pods and containers begin with, made before they are there.
 
-    Stock.take ─► Plot: a group, and processes in it ─► sandbox.py, process.py
+    Stock.network ─► an empty network ─► netns.py
+    Stock.take    ─► Plot: a cgroup, and processes that wait in it ─► sandbox.py, process.py
          └─► a moment later: made up for
 
 Why that is worth anything says seeds.py. It is a gain and never a condition: whoever finds nothing
-here has a group made, and a process that joins it, as it is done where there was no time.
+here has it made, and a process that joins its group, as it is done where there was no time.
 """
 
 from __future__ import annotations
@@ -57,16 +58,17 @@ class Plot:
 
 
 class Stock:
-    """A few plots that nobody has yet. Where there are no groups it stays empty."""
+    """A few plots and networks that nobody has yet. Where there are no groups, no plots."""
 
     def __init__(self, nursery: Nursery, groups: Groups) -> None:
         self._nursery = nursery
         self._groups = groups
         self._plots: list[Plot] = []
+        self._networks: list[int] = []
         self._numbers = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
         self._filling: asyncio.Task[None] | None = None
-        self._closed = groups.unenforced is not None
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._plots)
@@ -83,6 +85,11 @@ class Stock:
             return self._plots.pop(0)
         return Plot(await asyncio.to_thread(self._groups.create, name))
 
+    async def network(self) -> int:
+        """Return an empty network namespace, a descriptor that is the caller's now."""
+        self.fill()
+        return self._networks.pop(0) if self._networks else await self._made_network()
+
     async def close(self) -> None:
         """Keep nothing any more."""
         self._closed = True
@@ -90,6 +97,8 @@ class Stock:
             self._timer.cancel()
         if self._filling is not None:
             await asyncio.wait({self._filling})
+        while self._networks:
+            os.close(self._networks.pop())
         while self._plots:
             await discard(self._plots.pop())
 
@@ -99,13 +108,20 @@ class Stock:
 
     async def _fill(self) -> None:
         try:
-            while len(self._plots) < SIZE and not self._closed:
+            while len(self._networks) < SIZE and not self._closed:
+                self._networks.append(await self._made_network())
+            plots = SIZE if self._groups.unenforced is None else 0
+            while len(self._plots) < plots and not self._closed:
                 self._plots.append(await self._made())
         except (OSError, SandboxError) as error:
             # Whoever starts a container meets it as well, and says so.
             log.info("kubelet.stock_not_filled", error=str(error))
         finally:
             self._filling = None
+
+    async def _made_network(self) -> int:
+        _, (fd,) = await self._nursery.request({"op": "network"})
+        return fd
 
     async def _made(self) -> Plot:
         name = f"stock.{next(self._numbers)}"

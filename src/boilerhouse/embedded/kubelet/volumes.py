@@ -53,10 +53,19 @@ class Volumes:
 
         Those named in `sandboxed` are given to the tenant by `own`; the others are ours alone.
         """
+        wanted = {volume["name"]: volume for volume in spec.get("volumes", ())}
+        made = await asyncio.gather(
+            *(
+                self._one(volume, own if name in sandboxed else keep)
+                for name, volume in wanted.items()
+            ),
+            return_exceptions=True,  # none goes on after this, whatever happens to another
+        )
         ready = {}
-        for volume in spec.get("volumes", ()):
-            name = volume["name"]
-            ready[name] = await self._one(volume, own if name in sandboxed else keep)
+        for name, volume in zip(wanted, made, strict=True):
+            if isinstance(volume, BaseException):
+                raise volume
+            ready[name] = volume
         return ready
 
     async def _one(self, volume: Body, own: Own) -> Volume:
