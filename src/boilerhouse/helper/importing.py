@@ -40,8 +40,8 @@ def inspect(incoming: Incoming, limits: Limits, overlays: Sequence[str]) -> Coun
     try:
         source = Source(Inflater(partial(os.read, file, _PIECE)).piece)
         reader = Reader(source, limits.entries, limits.content, limits.name)
-        targets = {_path(overlay): Sketch(reader.imply) for overlay in overlays}
-        entries = Entries(source, reader, targets, lambda _, layout: source.skip(layout[2]))
+        targets = {_path(overlay): Sketch(source, reader.imply) for overlay in overlays}
+        entries = Entries(source, reader, targets)
         while (found := reader.next()) is not None:
             entries.place(*found)
         reader.finish()

@@ -54,8 +54,8 @@ def restored(members: list[bytes], where: Path, entries: int) -> Verdict:
 def judged(members: Iterator[bytes], entries: int) -> Verdict:
     """Return what an upload's judgement is."""
     source, reader = reading(members, entries)
-    targets = {tuple(path.split(b"/")): Sketch(reader.imply) for path in OVERLAYS}
-    look = Entries(source, reader, targets, lambda _, layout: source.skip(layout[2]))
+    targets = {tuple(path.split(b"/")): Sketch(source, reader.imply) for path in OVERLAYS}
+    look = Entries(source, reader, targets)
     try:
         while (found := reader.next()) is not None:
             look.place(*found)

@@ -9,10 +9,12 @@ in the words that stand here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import errno
+import os
+from collections.abc import Mapping
 
 from boilerhouse.agent.archive import header
-from boilerhouse.agent.archive.failures import BadArchive
+from boilerhouse.agent.archive.failures import ArchiveError, BadArchive, Failed
 from boilerhouse.agent.archive.header import BLOCK, Member, shown
 from boilerhouse.agent.archive.reader import Layout, Parts, Reader
 from boilerhouse.agent.archive.source import Source
@@ -30,7 +32,7 @@ _ATTRIBUTE = 64 << 10
 
 
 class Entries:
-    """Says of each entry where it goes. `fill` takes the content of a file.
+    """Says of each entry where it goes.
 
     `placed` counts the entries that are in an overlay; `skipped` names those that are in none.
     """
@@ -40,12 +42,10 @@ class Entries:
         source: Source,
         reader: Reader,
         targets: Mapping[Path, Tree | Sketch],
-        fill: Callable[[int, Layout], None],
     ) -> None:
         self._source = source
         self._reader = reader
         self._targets = targets
-        self._fill = fill
         self._above = {path[:length] for path in targets for length in range(len(path))}
         self._lengths = sorted({len(path) for path in targets})
         self._left_out: list[Parts] = []
@@ -65,7 +65,7 @@ class Entries:
         kind = member.kind
         if kind == header.FILE:
             _check_attributes(member)
-            target.file(below, member, lambda file: self._fill(file, layout))
+            target.file(below, member, layout)
             self._source.skip(-member.size % BLOCK)
         elif kind == header.DIRECTORY:
             _check_attributes(member)
@@ -139,3 +139,14 @@ def linked_to_nothing(member: Member) -> BadArchive:
 def linked_to_directory(member: Member) -> BadArchive:
     """Refuse a hard link to a directory."""
     return BadArchive("bad-link", f"{shown(member.name)} is linked to a directory")
+
+
+def not_written(name: bytes, number: int) -> ArchiveError:
+    """Say why an entry could not be made, by the number of the kernel's error."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return Failed("disk-full", f"{shown(name)} cannot be written: the disk is full")
+    if number == errno.EFBIG:
+        return BadArchive("too-large", f"{shown(name)} is larger than a file can be here")
+    if number == errno.EMFILE:
+        return BadArchive("too-deep", f"{shown(name)} lies deeper than files may be open at once")
+    return Failed("io-error", f"{shown(name)} cannot be written: {os.strerror(number)}")

@@ -16,6 +16,7 @@ from boilerhouse.agent.archive.source import Source
 _HEADERS = 8  # before one entry, its own included
 _TRAILER = 1 << 20  # zeros behind the end: tapes have blocks
 _ZEROS = bytes(BLOCK)
+_NO_NAMES = (b"", b".", b"..")
 
 Parts = list[bytes]
 # Size of the file, and where its data goes; how much data there is.
@@ -31,6 +32,8 @@ class Reader:
         self._most_content = content
         self._longest = name
         self._implied = 0
+        self._usual = min(name, 255)
+        self._above: tuple[bytes, Parts] = b"", []
         self.entries = 0
         self.content = 0
 
@@ -94,6 +97,16 @@ class Reader:
 
     def parts(self, name: bytes) -> Parts:
         """Take a name apart; raises where it is not one that may be in an archive."""
+        above, _, last = name.rpartition(b"/")
+        usual = above and last not in _NO_NAMES and len(name) <= self._usual
+        if usual and above == self._above[0]:  # in the same directory as the one before
+            return [*self._above[1], last]
+        parts = self._parts(name)
+        if usual:
+            self._above = above, parts[:-1]
+        return parts
+
+    def _parts(self, name: bytes) -> Parts:
         if len(name) > self._longest:
             raise BadArchive("name-too-long", f"{shown(name)} has over {self._longest} bytes")
         if name.startswith(b"/"):

@@ -21,6 +21,8 @@ from boilerhouse.agent.archive.entries import (
     twice,
 )
 from boilerhouse.agent.archive.header import Member
+from boilerhouse.agent.archive.reader import Layout
+from boilerhouse.agent.archive.source import Source
 
 NOTHING, OTHER, EMPTY, FULL = range(4)  # the last two are directories
 
@@ -77,7 +79,8 @@ def _larger(table: array[int]) -> array[int]:
 class Sketch:
     """One overlay directory as it would be filled. `imply` counts directories without an entry."""
 
-    def __init__(self, imply: Callable[[], None]) -> None:
+    def __init__(self, source: Source, imply: Callable[[], None]) -> None:
+        self._source = source
         self._imply = imply
         self._names = Names()
         # The directory that something was last put in, with the numbers of those on the way to it.
@@ -92,9 +95,9 @@ class Sketch:
         if self._names.get(place) < EMPTY:
             self._names.put(place, EMPTY)
 
-    def file(self, parts: list[bytes], member: Member, fill: Callable[[int], None]) -> None:
+    def file(self, parts: list[bytes], member: Member, layout: Layout) -> None:
         self._new(parts)
-        fill(-1)
+        self._source.skip(layout[2])
 
     def symlink(self, parts: list[bytes], member: Member) -> None:
         self._new(parts)

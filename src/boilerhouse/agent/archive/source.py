@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from mmap import mmap
 
 from isal import igzip_lib
 
 from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.header import USUAL_LENGTH, Member, decode_usual
+from boilerhouse.agent.archive.header import Member, decode_usual
 
 _PIECE = 64 << 10  # what a processor keeps close by: larger ones take half as long again
 _MAGIC = b"\x1f\x8b"
@@ -96,9 +97,11 @@ class Source:
     def usual(self) -> Member | None:
         """Take a member's headers, if they are the usual ones and all here."""
         found = decode_usual(self._held, self._at)
-        if found is not None:
-            self._at += USUAL_LENGTH
-        return found
+        if found is None:
+            return None
+        member, length = found
+        self._at += length
+        return member
 
     def some(self, most: int) -> memoryview:
         """Return at least one of the next bytes, without copying them."""
@@ -107,6 +110,14 @@ class Source:
         taken = memoryview(self._held)[self._at : self._at + most]
         self._at += len(taken)
         return taken
+
+    def copy(self, into: mmap, at: int, length: int) -> None:
+        """Put the next bytes somewhere else, exactly that many."""
+        while length:
+            piece = self.some(length)
+            into[at : at + len(piece)] = piece
+            at += len(piece)
+            length -= len(piece)
 
     def skip(self, length: int) -> None:
         if self._at + length <= len(self._held):

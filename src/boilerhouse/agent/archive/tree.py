@@ -7,8 +7,12 @@ that is a link ends the job. So what an archive says earlier (a link) cannot red
 later (a file "below" the link), however long the chain; and a tenant that was not frozen and moves
 its directories about gains nothing either, since a descriptor is not a name.
 
-The directories from the overlay's own to the current one are open, no others. A directory gets its
-mode and time when it is left, since writing into it would change the one and may need the other.
+The directories from the overlay's own to the current one are open, and those that wait for their
+last files. A directory gets its mode and time when it is left and these are there, since writing
+into it would change the one and may need the other.
+
+Small files are made by the crew, a little later than the archive has them. Whatever they could get
+in the way of is done when they are there.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ import stat
 from collections.abc import Callable
 
 from boilerhouse.agent.archive import header
+from boilerhouse.agent.archive.batch import NEW_FILE, NOT_OURS_TO_GIVE, Open, give
+from boilerhouse.agent.archive.crew import SMALL, Crew
 from boilerhouse.agent.archive.entries import (
     linked_to_directory,
     linked_to_nothing,
@@ -28,24 +34,10 @@ from boilerhouse.agent.archive.entries import (
 )
 from boilerhouse.agent.archive.failures import BadArchive
 from boilerhouse.agent.archive.header import Member, shown
+from boilerhouse.agent.archive.reader import Layout
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _THROUGH = (errno.ENOTDIR, errno.ELOOP)
-# Said by who may not give files away, or has no such user: owners are restored where possible.
-_NOT_OURS_TO_GIVE = (errno.EPERM, errno.EINVAL)
-
-
-class _Open:
-    """A directory that is open, and what it is to be when it is left."""
-
-    __slots__ = ("file", "mode", "mtime", "name")
-
-    def __init__(self, name: bytes, file: int, mode: int, mtime: int) -> None:
-        self.name = name
-        self.file = file
-        self.mode = mode
-        self.mtime = mtime
 
 
 class Tree:
@@ -54,13 +46,14 @@ class Tree:
     `imply` counts the directories that are made without an entry of their own.
     """
 
-    def __init__(self, root: int, owners: bool, imply: Callable[[], None]) -> None:
+    def __init__(self, root: int, crew: Crew, owners: bool, imply: Callable[[], None]) -> None:
         found = os.fstat(root)
+        self._crew = crew
         self._owners = owners
         self._imply = imply
         # Opened again, as ours to close.
         file = os.open(".", OPEN_DIRECTORY, dir_fd=root)
-        self._open = [_Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
+        self._open = [Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
         self._entered: list[bytes] = []
 
     def directory(self, parts: list[bytes], member: Member) -> None:
@@ -70,34 +63,43 @@ class Tree:
         here.mode, here.mtime = member.mode, member.mtime
         self._attributes(here.file, member)
         if self._owners:
-            _give(here.file, member)
+            give(here.file, (member.uid, member.gid))
 
-    def file(self, parts: list[bytes], member: Member, fill: Callable[[int], None]) -> None:
-        """Make a file; `fill` writes its content to a descriptor.
+    def file(self, parts: list[bytes], member: Member, layout: Layout) -> None:
+        """Make a file, of the content that the source has next.
 
         Its mode is without setuid and setgid: nothing that comes out of an archive may lend
         anybody's rights.
         """
         mode = member.mode & 0o1777
-        extended = member.records and header.xattrs(member)
+        owner = (member.uid, member.gid) if self._owners else None
+        extended = header.xattrs(member) if member.records else None
+        here = self._parent(parts)
+        if member.size <= SMALL and layout[0] == layout[2] == member.size and not extended:
+            self._crew.file(here, parts, member, mode, owner)
+            return
+        self._require_settled(here, parts[-1])
         made = 0o600 if extended else mode  # attributes cannot be given to who is read-only
-        name, parent = self._parent(parts)
         try:
-            file = os.open(name, _NEW_FILE, made, dir_fd=parent)
+            number = os.open(parts[-1], NEW_FILE, made, dir_fd=here.file)
         except FileExistsError:
-            _remove(name, parent, parts)
-            file = os.open(name, _NEW_FILE, made, dir_fd=parent)
+            self._make_room(parts)
+            number = os.open(parts[-1], NEW_FILE, made, dir_fd=here.file)
+        file = Open(parts[-1], number, None, member.mtime)
         try:
-            fill(file)
             if extended:
-                self._attributes(file, member)
-            if self._owners:
-                _give(file, member)
+                self._attributes(file.file, member)
+            if owner:
+                give(file.file, owner)
             if extended or mode & 0o1000:
-                os.fchmod(file, mode)
-            os.utime(file, ns=(member.mtime, member.mtime))
+                file.mode = mode
+            size, extents, _ = layout
+            if len(extents) != 1 or extents[0] != (0, size):
+                os.ftruncate(file.file, size)
+            for offset, length in extents:
+                self._crew.content(file, parts, member, offset, length)
         finally:
-            os.close(file)
+            self._crew.leave(file)
 
     def symlink(self, parts: list[bytes], member: Member) -> None:
         """Make a symbolic link; where it points is nobody's business but the tenant's."""
@@ -111,6 +113,7 @@ class Tree:
 
     def hard_link(self, parts: list[bytes], member: Member, target: list[bytes]) -> None:
         """Give a file of this overlay another name."""
+        self._crew.settle()
         try:
             self._enter(target[:-1], make=False)
         except FileNotFoundError:
@@ -153,6 +156,7 @@ class Tree:
         while len(opened) > same + 1:
             self._leave()
         for number in range(same, len(parts)):
+            self._require_settled(opened[-1], parts[number])
             own = made_of is not None and number == len(parts) - 1
             self._step(parts, number, make, own)
         self._entered = parts
@@ -162,6 +166,7 @@ class Tree:
         name, parent = parts[number], self._open[-1].file
         if make and self._made(name, parent, own):
             return
+        self._crew.settle()  # it may be one that was left, and is not finished
         try:
             file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
         except OSError as error:
@@ -173,7 +178,7 @@ class Tree:
                 return
             raise through_link(parts[: number + 1]) from None
         found = os.fstat(file)
-        self._open.append(_Open(name, file, stat.S_IMODE(found.st_mode), found.st_mtime_ns))
+        self._open.append(Open(name, file, stat.S_IMODE(found.st_mode), found.st_mtime_ns))
 
     def _made(self, name: bytes, parent: int, own: bool) -> bool:
         """Make a directory and enter it; False if something is there."""
@@ -184,32 +189,46 @@ class Tree:
         if not own:
             self._imply()
         file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
-        self._open.append(_Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
+        self._open.append(Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
         return True
 
     def _leave(self) -> None:
-        left = self._open.pop()
-        try:
-            os.fchmod(left.file, left.mode)
-            os.utime(left.file, ns=(left.mtime, left.mtime))
-        finally:
-            os.close(left.file)
+        self._crew.leave(self._open.pop())
 
-    def _parent(self, parts: list[bytes]) -> tuple[bytes, int]:
-        """Enter the directory that something is to be made in; returns its name there."""
+    def _require_settled(self, here: Open, name: bytes) -> None:
+        """Wait for the files that are to be made, if that name is one of them."""
+        if name in here.under_way:
+            self._crew.settle()
+
+    def _parent(self, parts: list[bytes]) -> Open:
+        """Enter the directory that something is to be made in."""
         if not parts:
             raise not_the_overlay()
         self._enter(parts[:-1])
-        return parts[-1], self._open[-1].file
+        return self._open[-1]
 
     def _new(self, parts: list[bytes], make: Callable[[bytes, int], None]) -> None:
         """Make something where nothing is, or in place of what an earlier entry put there."""
-        name, parent = self._parent(parts)
+        here = self._parent(parts)
+        name, parent = parts[-1], here.file
+        self._require_settled(here, name)
         try:
             make(name, parent)
         except FileExistsError:
-            _remove(name, parent, parts)
+            self._make_room(parts)
             make(name, parent)
+
+    def _make_room(self, parts: list[bytes]) -> None:
+        """Remove what an earlier entry put where another is to be."""
+        self._crew.settle()  # a directory is not empty if its files are still to be made
+        parent = self._open[-1].file
+        try:
+            os.unlink(parts[-1], dir_fd=parent)
+        except IsADirectoryError:
+            try:
+                os.rmdir(parts[-1], dir_fd=parent)
+            except OSError:
+                raise twice(parts) from None
 
     def _finish(self, name: bytes, member: Member) -> None:
         """Give what cannot be opened its owner and time."""
@@ -218,7 +237,7 @@ class Tree:
             try:
                 os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
             except OSError as error:
-                if error.errno not in _NOT_OURS_TO_GIVE:
+                if error.errno not in NOT_OURS_TO_GIVE:
                     raise
         os.utime(name, ns=(member.mtime, member.mtime), dir_fd=parent, follow_symlinks=False)
 
@@ -234,21 +253,3 @@ class Tree:
                 raise BadArchive(
                     "bad-attribute", f"{shown(member.name)}: {shown(name)}: {error.strerror}"
                 ) from None
-
-
-def _give(file: int, member: Member) -> None:
-    try:
-        os.fchown(file, member.uid, member.gid)
-    except OSError as error:
-        if error.errno not in _NOT_OURS_TO_GIVE:
-            raise
-
-
-def _remove(name: bytes, parent: int, parts: list[bytes]) -> None:
-    try:
-        os.unlink(name, dir_fd=parent)
-    except IsADirectoryError:
-        try:
-            os.rmdir(name, dir_fd=parent)
-        except OSError:
-            raise twice(parts) from None
