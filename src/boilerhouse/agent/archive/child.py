@@ -42,14 +42,14 @@ class Child:
         return child
 
     async def report(self) -> dict[str, Any]:
-        """Wait for the end; raises what the worker says went wrong."""
+        """Wait for its last word, after which it does nothing; raises what it says went wrong."""
         said = await asyncio.shield(self._said)
-        await self._process.wait()
         try:
             report = ast.literal_eval(said.decode())
         except (ValueError, SyntaxError):
             report = None
         if not isinstance(report, dict):
+            await self._process.wait()
             words = said.decode(errors="replace").strip().rpartition("\n")[2]
             code = self._process.returncode
             raise Failed("worker-died", f"the archive's worker ended with {code}: {words[:500]}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from mmap import mmap
 
 from boilerhouse.agent.archive.batch import BYTES, Batch, Open, Owner, write
@@ -45,6 +46,7 @@ class Crew:
         self._given: dict[int, Batch] = {}  # to the second process, by where they start
         self._second: Second | None = None
         self._done = 0
+        self._alone = _ALONE
         self._failed = False
 
     def file(
@@ -101,8 +103,10 @@ class Crew:
 
     def _hand_over(self) -> Batch:
         """Have the current batch written by whoever has time; return the next one, empty."""
-        if self._second is None and self._done >= _ALONE:
-            self._second = Second(self._contents)
+        if self._second is None and self._done >= self._alone:
+            self._alone += _ALONE
+            with suppress(OSError):  # no more processes here: it takes longer then
+                self._second = Second(self._contents)
         while self._hear(wait=False):
             pass
         if self._second is not None and len(self._given) < _GIVEN:

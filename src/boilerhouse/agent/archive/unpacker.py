@@ -66,6 +66,7 @@ class Unpacker:
         assert self._child is not None
         self._child.stdin.close()
         report = await self._child.report()
+        self._child, self._aborted = None, True  # it ends by itself, and changes nothing any more
         if "fingerprint" not in report:  # the tenant's uid may not look, root may
             seen = await fingerprint(self._overlays, self._workers)
             report["fingerprint"] = (seen.digest, seen.entries, seen.bytes)

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from boilerhouse.agent.archive import confine
 from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.job import LENGTH, Job
-from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root, fingerprint
+from boilerhouse.agent.archive.tally import fingerprint
+from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root
 
 _PIECE = 64 << 10
 _PIPE = 1 << 20
@@ -47,6 +48,7 @@ def main(parent: str) -> None:
     except BrokenPipeError:
         report = {"failed": ("cut-off", "nobody takes the archive any more")}
     os.write(2, ascii(report).encode())
+    os.close(2)  # who waits for that need not wait for the kernel to take our memory back
     os._exit(0)  # nothing is left to be tidied up
 
 

@@ -1,0 +1,86 @@
+"""Fingerprints that two processes take together: the same as those of one."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+from pathlib import Path
+
+import pytest
+
+from boilerhouse.agent.archive import tally
+from boilerhouse.agent.archive.failures import Failed
+from boilerhouse.agent.archive.tally import fingerprint
+from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
+
+
+def seen(tree: Path) -> tuple[str, int, int]:
+    root = os.open(tree, OPEN_DIRECTORY)
+    try:
+        return fingerprint([(b"workspace", root)])
+    finally:
+        os.close(root)
+
+
+def plant(chance: random.Random, tree: Path, depth: int) -> None:
+    tree.mkdir()
+    for number in range(chance.randrange(12)):
+        (tree / f"file-{number}").write_bytes(bytes(chance.randrange(100)))
+    for number in range(chance.randrange(6) if depth else 0):
+        plant(chance, tree / f"directory-{number}", depth - 1)
+
+
+def test_together_they_see_what_one_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the tree is divided, and however its directories are read."""
+    chance = random.Random(4)
+    shared = 0
+    for number in range(40):
+        tree = tmp_path / str(number)
+        plant(chance, tree, 4)
+        alone = seen(tree)
+        with monkeypatch.context() as patch:
+            patch.setattr(tally, "_MANY", chance.randrange(1, 60))
+            patch.setattr(tally, "_SHARED", chance.randrange(1, 6))
+            patch.setattr(tally, "_MOST", chance.randrange(1, 4))
+            shared += seen(tree) == alone
+    assert shared == 40
+
+
+def test_a_change_is_seen_by_whoever_looks_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that gets longer in any of twenty directories makes another fingerprint."""
+    monkeypatch.setattr(tally, "_MANY", 1)
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "file").write_bytes(b"")
+    before = {seen(tmp_path)}
+    for number in range(20):
+        with (tmp_path / str(number) / "file").open("ab") as file:
+            file.write(b"x")
+        found = seen(tmp_path)
+        assert found not in before
+        assert found[1:] == (41, number + 1)
+        before.add(found)
+
+
+@pytest.mark.parametrize("where", range(4))
+def test_what_cannot_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: int
+) -> None:
+    """Also if it is the second process that meets it."""
+    monkeypatch.setattr(tally, "_MANY", 1)
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+    (tmp_path / f"{where:02}").joinpath(*["deep"] * 400).mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(opened.name) for opened in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
+    try:
+        with pytest.raises(Failed) as caught:
+            seen(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert caught.value.code == "too-deep"
+    assert f"workspace/{where:02}/deep" in caught.value.message
