@@ -48,8 +48,9 @@ class Child:
             report = ast.literal_eval(said.decode())
         except (ValueError, SyntaxError):
             report = None
+        if not isinstance(report, dict) or isinstance(self._process, asyncio.subprocess.Process):
+            await self._process.wait()  # a child of ours is buried by us, another by its stem
         if not isinstance(report, dict):
-            await self._process.wait()
             words = said.decode(errors="replace").strip().rpartition("\n")[2]
             code = self._process.returncode
             raise Failed("worker-died", f"the archive's worker ended with {code}: {words[:500]}")
