@@ -19,6 +19,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import TypeVarTuple
 
 import uvloop
@@ -45,6 +46,7 @@ class EventLoop(uvloop.Loop):
         self._aside: deque[tuple[Piece, asyncio.Handle]] = deque()
         self._since = 0.0  # the last slice, or when the first of these stepped aside
         self._looking = False
+        self._due = 0  # how many have their turn at the next look
         self._nobody = contextvars.Context()
 
     def call_soon(
@@ -69,14 +71,16 @@ class EventLoop(uvloop.Loop):
             return
         self._looking = True
         if self._aside[0][0].way.is_clear:
-            super().call_soon(self._look, context=self._nobody)
+            self._look_soon()
         else:
-            self.call_later(STEP, self._look, context=self._nobody)
+            self.call_later(STEP, self._look_soon, context=self._nobody)
+
+    def _look_soon(self) -> None:
+        """Look after everything that is due now: what came before a step must not be overtaken."""
+        self._due = len(self._aside)
+        super().call_soon(self._look, context=self._nobody)
 
     def _look(self) -> None:
-        self._looking = False
-        if not self._aside:
-            return
         try:
             if self._aside[0][0].way.is_clear:
                 self._take(SLICE)
@@ -85,11 +89,12 @@ class EventLoop(uvloop.Loop):
             else:
                 self._let_urgent_go()
         finally:
+            self._looking = False
             self._look_again()
 
     def _take(self, seconds: float) -> None:
         end = _clock.monotonic() + seconds
-        while self._aside:
+        for _ in range(self._due):
             self._aside.popleft()[1]._run()
             self._since = _clock.monotonic()
             if self._since >= end:
@@ -97,7 +102,8 @@ class EventLoop(uvloop.Loop):
 
     def _let_urgent_go(self) -> None:
         """Let those go that somebody waits for by now."""
-        for entry in [entry for entry in self._aside if not entry[0].can_wait()]:
+        due = islice(self._aside, self._due)
+        for entry in [entry for entry in due if not entry[0].can_wait()]:
             self._aside.remove(entry)
             entry[1]._run()
 

@@ -65,7 +65,7 @@ def test_work_that_has_begun_waits_while_somebody_is_in_the_foreground() -> None
     async def story(way: RightOfWay) -> None:
         work = Work()
         task = asyncio.create_task(work.of(way, "piece"))
-        assert await work.moves()
+        await work.moved()
         with way.taken("claim"):
             assert not await work.moves()
         await work.moved()
@@ -80,7 +80,7 @@ def test_a_task_that_was_begun_by_such_work_waits_as_well() -> None:
     async def story(way: RightOfWay) -> None:
         work = Work()
         await asyncio.create_task(work.begin_another(way))
-        assert await work.moves()
+        await work.moved()
         with way.taken("claim"):
             assert not await work.moves()
         assert work.inner is not None
@@ -101,7 +101,7 @@ def test_a_piece_is_over_at_its_end() -> None:
             await work.go_on()
 
         task = asyncio.create_task(both())
-        await turns()
+        await work.moved()
         with way.taken("claim"):
             assert await work.moves()
         task.cancel()
@@ -176,5 +176,35 @@ def test_a_failure_reaches_who_waits_for_it() -> None:
             assert str(error) == "lost"
         else:
             raise AssertionError("nobody was told")
+
+    run(story)
+
+
+def test_a_step_does_not_overtake_what_was_due_before_it() -> None:
+    """Who is told of a result finds that everybody was told who asked for it earlier."""
+
+    async def story(way: RightOfWay) -> None:
+        work = Work()
+        busy = [asyncio.create_task(work.of(way, "piece")) for _ in range(5)]
+        loop = asyncio.get_running_loop()
+        told: list[bool] = []
+
+        async def hear() -> None:
+            result: asyncio.Future[None] = loop.create_future()
+            earlier: list[object] = []
+            result.add_done_callback(earlier.append)
+            loop.call_later(0.001, result.set_result, None)
+            await result
+            told.append(bool(earlier))
+
+        async def hear_often() -> None:
+            with way.working("piece"):
+                for _ in range(20):
+                    await hear()
+
+        await asyncio.create_task(hear_often())
+        assert all(told)
+        for task in busy:
+            task.cancel()
 
     run(story)
