@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from boilerhouse.embedded.kubelet.identity import Identities, Identity
 from boilerhouse.embedded.kubelet.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.netns import PodNetwork
 from boilerhouse.embedded.kubelet.nursery import Nursery
+from boilerhouse.embedded.kubelet.prepared import PreparedContainer, abandon
 from boilerhouse.embedded.kubelet.process import Container
 from boilerhouse.embedded.kubelet.stdio import End, Stdio
 from boilerhouse.embedded.kubelet.stock import FIRST, Plot, Stock, discard
@@ -172,7 +173,7 @@ class PodSandbox:
             if self._closed:
                 raise SandboxError(f"the sandbox of Pod {self._pod_uid} is closed")
         except BaseException:
-            await _abandon(container)
+            await abandon(container)
             raise
         prepared = PreparedContainer(container, self._run, self._prepared.discard)
         self._prepared.add(prepared)
@@ -220,7 +221,7 @@ class PodSandbox:
         try:
             await container.run(_output(log), self._parent.pump, self._parent.clock)
         except BaseException:
-            await _abandon(container)
+            await abandon(container)
             raise
         self._containers.add(container)
         container.on_exit(self._ended)
@@ -319,47 +320,6 @@ class PodSandbox:
             await self._uplink.close()
         self._network.close()
         self._parent.closed(self._pod_uid)
-
-
-class PreparedContainer:
-    """Implements `Prepared`."""
-
-    def __init__(
-        self,
-        container: Container,
-        run: Callable[[Container, LogSink], Awaitable[None]],
-        used: Callable[[PreparedContainer], None],
-    ) -> None:
-        self._container = container
-        self._run = run
-        self._used = used
-        self._over = False  # started or discarded: only one of the two, and once
-
-    @property
-    def stands(self) -> bool:
-        return not self._over and self._container.stands
-
-    async def start(self, log: LogSink) -> Container:
-        if not self.stands:
-            raise SandboxError(f"container {self._container.spec.name} waits no longer")
-        self._take()
-        await self._run(self._container, log)
-        return self._container
-
-    async def discard(self) -> None:
-        if not self._over:
-            self._take()
-            await _abandon(self._container)
-
-    def _take(self) -> None:
-        self._over = True
-        self._used(self)
-
-
-async def _abandon(container: Container) -> None:
-    """End a container that never ran, or could not."""
-    await container.abandon()
-    await discard(container.plot)
 
 
 def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
