@@ -14,6 +14,7 @@ import errno
 import os
 import resource
 import shutil
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -42,6 +43,8 @@ from boilerhouse.listening import ListenError
 from boilerhouse.loop.eventloop import EventLoop
 from boilerhouse.version import version
 
+SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
+
 log = structlog.get_logger()
 
 
@@ -50,6 +53,7 @@ def run(line: UpLine) -> int:
     logs.configure()
     _allow_many_connections()
     collect_seldom()
+    sys.setswitchinterval(SWITCH)
     directory = line.data
     try:
         directory = (line.data or default_directory()).absolute()
