@@ -11,7 +11,7 @@ import pytest
 from boilerhouse.claims.acquire import BadTenant, UnknownWorkload
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
 from boilerhouse.kube.cache import Change
@@ -39,6 +39,29 @@ async def test_odd_but_legal_tenants_are_served(world: World) -> None:
         assert got.claim is not None and got.claim.status is not None
         pod = await world.client.get(PODS, got.claim.status.instance_id)
         assert pod.metadata.annotations[names.TENANT_ID] == tenant
+
+
+async def test_a_claim_without_a_warm_instance_is_born_with_its_choice(world: World) -> None:
+    """The Pod that is made for it is named with the Claim's first write, and no two are alike."""
+    await world.ready_workload()
+    first: dict[str, str] = {}
+
+    def heard(change: Change[Claim]) -> None:
+        if change.new is not None:
+            chosen = change.new.metadata.annotations.get(names.POD, "")
+            first.setdefault(change.new.metadata.uid, chosen)
+
+    world.operator.claim_informer.subscribe(heard)
+    pods = set()
+    for _ in range(2):
+        got = await world.operator.acquirer.acquire("alice", "web")
+        assert got.claim is not None and got.claim.status is not None
+        assert got.source == Source.COLD
+        assert first[got.claim.metadata.uid] == f"{got.claim.status.instance_id}/"
+        pods.add(got.claim.status.instance_id)
+        await world.client.delete(CLAIMS, got.claim.metadata.name)
+        await world.gone(CLAIMS, got.claim.metadata.name)
+    assert len(pods) == 2
 
 
 async def test_an_unknown_workload_is_named(world: World) -> None:

@@ -3,7 +3,7 @@
 acquire ─► Active already? ──────────────────────────────────────────► "existing"
         ─► on its way out? ─► held until that is over; given back if it could not be saved,
                               refused if its Claim was deleted as well: that cannot be taken back
-        ─► create the Claim with a warm Pod chosen ─► passes inline ─► Active | Error
+        ─► create the Claim with its Pod chosen ────► passes inline ─► Active | Error
                                                   └─► must wait ─► the informer tells, or time is up
 
 The passes are the operator's own, run here and now for one key (`Controller.run_until`), so nobody
@@ -21,6 +21,7 @@ from datetime import timedelta
 from boilerhouse.claims import build
 from boilerhouse.claims.decide import INSTANCE_READY
 from boilerhouse.claims.holdings import Holdings, tenancy
+from boilerhouse.claims.intent import cold
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
 from boilerhouse.claims.model import ClaimStatus, Source
@@ -30,7 +31,7 @@ from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
-from boilerhouse.core.clock import Clock
+from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.kube.client import Client
@@ -206,14 +207,20 @@ class Acquirer:
         return found
 
     async def _create(self, key: Key, tenant: str, workload: str, resume: bool) -> Claim | None:
-        """Create the Claim, on a warm Pod if there is one; None if somebody else did."""
+        """Create the Claim with its Pod chosen, a warm one if there is one.
+
+        None if somebody else did.
+        """
         blueprint = await self.blueprints.look(workload)
         if blueprint is None:
             raise UnknownWorkload(f"workload {workload} does not exist")
-        spare = None
+        intent = None
         if blueprint.ready:
-            spare = self.spares.reserve(key, workload, blueprint.template)
-        body = build.claim_body(tenant, workload, resume=resume, intent=spare, now=self.clock.now())
+            intent = self.spares.reserve(key, workload, blueprint.template)
+            intent = intent or cold(tenant, workload, new_uid())
+        body = build.claim_body(
+            tenant, workload, resume=resume, intent=intent, now=self.clock.now()
+        )
         try:
             made = await self.client.create(CLAIMS, body)
         except AlreadyExists:

@@ -18,7 +18,8 @@ carried out by everybody alike:
   the other way round: the CAS first, which makes it a stray that cannot become Active, then the
   deletion. (Deleted first, somebody else could make it Active just before the deletion arrives.)
 * An intent never returns to a Pod that was given up. The names of cold Pods do not repeat, because
-  the claim's own resourceVersion is in them, and the CAS succeeds at one version once.
+  the claim's own resourceVersion is in them, and the CAS succeeds at one version once. A claim that
+  is born with its intent has no version yet: then it is a random number.
 * Only the Pod that is named may become Active. Any other that carries the claim's reference is a
   stray (a late create), never handed out, and deleted by every pass that sees it.
 """
@@ -47,6 +48,6 @@ class Intent:
         return cls(name, uid) if name else None
 
 
-def cold(tenant: str, workload: str, claim_uid: str, claim_version: str) -> Intent:
-    """Return the intent to make a new Pod, different at each version of the claim."""
-    return Intent(cold_pod_name(tenant, workload, claim_uid, claim_version))
+def cold(tenant: str, workload: str, *once: str) -> Intent:
+    """Return the intent to make a new Pod; `once` is never the same for two of them."""
+    return Intent(cold_pod_name(tenant, workload, *once))
