@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core import names
+from boilerhouse.embedded.kubelet.stock import SEEDS, SIZE
 from boilerhouse.kube.exec import Channel
 from boilerhouse.kube.kinds import Node, Pod
 from boilerhouse.kube.resources import (
@@ -349,7 +350,8 @@ async def test_many_at_once(scene: Scene) -> None:
         now = await asyncio.to_thread(lambda: len(os.listdir("/proc/self/fd")))  # noqa: PTH208
         if number == 0:
             open_files = now
-    assert now <= open_files + 5
+    in_stock = SIZE * (1 + SEEDS)  # networks, and who waits in cgroups: there or not yet
+    assert now <= open_files + in_stock + 5
 
 
 async def test_stopped_and_started_again(scene: Scene, tmp_path: Path) -> None:
