@@ -95,7 +95,7 @@ class EventLoop(uvloop.Loop):
     def _take(self, seconds: float) -> None:
         end = _clock.monotonic() + seconds
         for _ in range(self._due):
-            self._aside.popleft()[1]._run()
+            _call(self._aside.popleft()[1])
             self._since = _clock.monotonic()
             if self._since >= end:
                 return
@@ -105,7 +105,13 @@ class EventLoop(uvloop.Loop):
         due = islice(self._aside, self._due)
         for entry in [entry for entry in due if not entry[0].can_wait()]:
             self._aside.remove(entry)
-            entry[1]._run()
+            _call(entry[1])
+
+
+def _call(handle: asyncio.Handle) -> None:
+    """Call it, unless it was cancelled while it waited."""
+    if not handle.cancelled():
+        handle._run()
 
 
 def _is_step(callback: Callable[..., object]) -> bool:

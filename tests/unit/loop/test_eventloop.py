@@ -208,3 +208,21 @@ def test_a_step_does_not_overtake_what_was_due_before_it() -> None:
             task.cancel()
 
     run(story)
+
+
+def test_what_is_cancelled_while_it_is_aside_is_not_called() -> None:
+    """Nor is the loop told of an error: as with any handle."""
+    errors: list[dict[str, object]] = []
+
+    async def story(way: RightOfWay) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        other = asyncio.create_task(asyncio.sleep(LONG))
+        with way.working("piece"):
+            loop.call_soon(other.cancel).cancel()
+        await turns()
+        assert not other.cancelled()
+        other.cancel()
+
+    run(story)
+    assert errors == []

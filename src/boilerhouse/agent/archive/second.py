@@ -18,7 +18,7 @@ from mmap import mmap
 
 from boilerhouse.agent.archive import confine
 from boilerhouse.agent.archive.batch import OPEN, Batch, write
-from boilerhouse.agent.archive.failures import Failed
+from boilerhouse.agent.archive.failures import second_died
 
 _MESSAGE = 128 << 10  # a batch without its contents: names have 255 bytes at most
 _DONE = struct.Struct("=QII")
@@ -49,7 +49,7 @@ class Second:
         try:
             self._channel.sendmsg([told], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise _died() from error
+            raise second_died() from error
 
     def hear(self, wait: bool) -> tuple[int, int, int] | None:
         """Return which batch is done, how many of its parts, and the error; None: none is yet."""
@@ -58,9 +58,9 @@ class Second:
         except BlockingIOError:
             return None
         except ConnectionResetError as error:
-            raise _died() from error
+            raise second_died() from error
         if not told:
-            raise _died()
+            raise second_died()
         start, done, number = _DONE.unpack(told)
         return start, done, number
 
@@ -69,10 +69,6 @@ class Second:
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         self._channel.close()
-
-
-def _died() -> Failed:
-    return Failed("worker-died", "the second process of the archive's worker has died")
 
 
 def _serve(channel: _socket.socket, contents: mmap) -> None:

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 
 from boilerhouse.agent.archive import confine
-from boilerhouse.agent.archive.failures import Failed
+from boilerhouse.agent.archive.failures import Failed, second_died
 from boilerhouse.agent.archive.walk import BATCH, GONE, OPEN_DIRECTORY, Root, unreadable
 
 _MANY = 2_000  # entries until a second process is worth its fork
@@ -181,7 +181,7 @@ class _Other:
         os.close(self._told)
         os.waitpid(self._pid, 0)
         if not said:
-            raise Failed("worker-died", "the second process of the archive's worker has died")
+            raise second_died()
         total, entries, size, *failure = marshal.loads(said)  # noqa: S302  our own fork wrote it
         if failure:
             raise Failed(*failure)
