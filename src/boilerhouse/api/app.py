@@ -1,6 +1,6 @@
 """The application: every route, one guard, one way to fail.
 
-uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House
+uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House   (shortcut.py: what plain requests skip)
 
 Handlers are thin on purpose: what they decide with is below, and the framework could be exchanged.
 """
@@ -90,7 +90,7 @@ def routes(house: House) -> Litestar:
         dependencies={"house": Provide(the_house, sync_to_thread=False, use_cache=True)},
         exception_handlers={Exception: answer},
         after_exception=[remember],
-        state=State({"auth": house.auth}),
+        state=State({"auth": house.auth, "house": house}),
         request_max_body_size=BODY_LIMIT,
         openapi_config=OpenAPIConfig(
             title="Boilerhouse",

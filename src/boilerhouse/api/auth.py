@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -170,18 +171,22 @@ class Auth:
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Let a call through to a handler if its caller has the scope that the handler declares."""
-    scope = handler.opt["scope"]
-    auth: Auth = connection.app.state["auth"]
+    await admit(connection.app.state["auth"], connection.scope, handler.opt["scope"])
+
+
+async def admit(auth: Auth, connection: Any, scope: str) -> None:
+    """Let a call through that needs this scope; `connection` is ASGI's, and is told who calls."""
+    headers = _headers(connection)
     if auth.open:
-        _check_local(connection)
+        _check_local(headers)
     if scope == PUBLIC:
-        connection.scope["user"] = NOBODY
+        connection["user"] = NOBODY
         return
-    caller = await auth.caller(_presented(connection))
+    caller = await auth.caller(_presented(headers, connection.get("subprotocols", ())))
     if not caller.may(scope):
         wanted = "an admin's key" if scope == ADMIN else f"the scope {scope}"
         raise Problem(403, "Forbidden", f"this needs {wanted}", details={"scope": scope})
-    connection.scope["user"] = caller
+    connection["user"] = caller
 
 
 def caller_of(connection: Connection) -> Caller:
@@ -191,15 +196,23 @@ def caller_of(connection: Connection) -> Caller:
     return caller
 
 
-def _presented(connection: Connection) -> str | None:
-    header = connection.headers.get("authorization")
+def _headers(connection: Any) -> dict[bytes, str]:
+    """Return the headers of a call; of several of one name, the first."""
+    found: dict[bytes, str] = {}
+    for name, value in connection["headers"]:
+        found.setdefault(name.lower(), value.decode("latin-1"))
+    return found
+
+
+def _presented(headers: dict[bytes, str], offers: Iterable[str]) -> str | None:
+    """Return the token of a call: a header, or one of the subprotocols that a WebSocket offers."""
+    header = headers.get(b"authorization")
     if header is not None:
         kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             _unauthorized("only `Authorization: Bearer <key>` is understood")
         return token.strip()
-    scope: Any = connection.scope
-    for offered in scope.get("subprotocols", ()):  # of a WebSocket only
+    for offered in offers:
         if offered.startswith(SUBPROTOCOL):
             return _unpacked(offered.removeprefix(SUBPROTOCOL))
     return None
@@ -212,23 +225,22 @@ def _unpacked(text: str) -> str:
         _unauthorized("the token in the subprotocol is not base64url")
 
 
-def _check_local(connection: Connection) -> None:
+def _check_local(headers: dict[bytes, str]) -> None:
     """Refuse what a web page made a browser send: only our own pages and programs may call.
 
     Host is what the caller believes to talk to: another name that resolves to loopback is DNS
     rebinding. Origin names the page, which must be one that this very listener served.
     """
-    headers = connection.headers
-    host = headers.get("host", "")
-    if not is_loopback(_host_name(host)):
+    host = headers.get(b"host", "")
+    if not _is_ours(host):
         raise Problem(
             403,
             "HostRefused",
             f"without BOILERHOUSE_API_KEY only loopback names are answered, not {host!r}",
         )
-    origin = headers.get("origin")
+    origin = headers.get(b"origin")
     foreign = origin is not None and urlsplit(origin).netloc != host
-    if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+    if foreign or headers.get(b"sec-fetch-site") in ("cross-site", "same-site"):
         raise Problem(
             403,
             "OriginRefused",
@@ -237,6 +249,14 @@ def _check_local(connection: Connection) -> None:
 
 
 @lru_cache(maxsize=64)  # nearly every call of a listener comes to one name
+def _is_ours(host: str) -> bool:
+    """Whether a Host header names this machine alone."""
+    try:
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+
+
 def is_loopback(name: str) -> bool:
     """Whether a host name or address means this machine alone."""
     if name.lower().rstrip(".") == "localhost":
@@ -245,13 +265,6 @@ def is_loopback(name: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _host_name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _digest(text: str) -> bytes:

@@ -21,6 +21,7 @@ from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
+from boilerhouse.api.shortcut import Shortcut
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.kube.exec import V5, Channel, CommandTimeout, Session
 from boilerhouse.kube.kinds import Pod
@@ -50,7 +51,12 @@ class ExecResult(msgspec.Struct, rename="camel"):
     truncated: bool
 
 
-@post(f"{V1}/instances/{{name:str}}/exec", opt={"scope": INSTANCES_EXEC}, status_code=200)
+@post(
+    f"{V1}/instances/{{name:str}}/exec",
+    opt={"scope": INSTANCES_EXEC},
+    status_code=200,
+    middleware=[Shortcut],
+)
 async def exec_instance(
     name: FromPath[str],
     data: JSONBody[ExecRequest],

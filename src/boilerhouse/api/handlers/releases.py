@@ -25,6 +25,7 @@ from boilerhouse.api.hangup import connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
 from boilerhouse.api.paths import V1
+from boilerhouse.api.shortcut import Shortcut
 from boilerhouse.api.stored import Snapshot, shown
 from boilerhouse.api.views import View, failed_release
 from boilerhouse.claims.machine import ClaimPhase
@@ -94,7 +95,12 @@ class Forced(View, frozen=True):
     detail: str | None = None
 
 
-@post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
+@post(
+    f"{V1}/tenants/{{tenant:str}}/release",
+    opt={"scope": ADMIN},
+    status_code=200,
+    middleware=[Shortcut],
+)
 async def release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],

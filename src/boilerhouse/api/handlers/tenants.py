@@ -27,6 +27,7 @@ from boilerhouse.api.inputs import (
     tenant_id,
 )
 from boilerhouse.api.paths import V1
+from boilerhouse.api.shortcut import Shortcut
 from boilerhouse.claims.acquire import Acquired, AnotherTenant, ClaimDeleted, UnknownWorkload
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.machine import ClaimPhase
@@ -44,7 +45,12 @@ class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     resume: bool = True
 
 
-@post(f"{V1}/tenants/{{tenant:str}}/claim", opt={"scope": ADMIN}, status_code=201)
+@post(
+    f"{V1}/tenants/{{tenant:str}}/claim",
+    opt={"scope": ADMIN},
+    status_code=201,
+    middleware=[Shortcut],
+)
 async def claim(
     tenant: FromPath[str],
     data: JSONBody[ClaimRequest],
