@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from boilerhouse.embedded.cel.rules import Rules
-    from boilerhouse.embedded.schemas.schema import Schema
+    from boilerhouse.embedded.schemas.schema import Schema, Seen
     from boilerhouse.kube.status import Cause
 
 Body = dict[str, Any]
@@ -49,7 +49,7 @@ class ScalePaths:
     label_selector: str = ""
 
 
-def _default_nothing(_body: Body, _kept: frozenset[str]) -> None:
+def _default_nothing(_body: Body, _seen: Seen) -> None:
     """Change nothing."""
 
 
@@ -67,11 +67,15 @@ def _accept(_body: Body, _old: Body | None) -> list[Cause]:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a built-in kind does beyond its schema. Every hook works on a private copy, in place."""
+    """What a built-in kind does beyond its schema, in place.
+
+    On an update the body may share what it has of the stored one, at any depth: a hook writes to
+    the body itself, and to what it has made sure is not shared.
+    """
 
     # Fill in defaults that a schema cannot express. Runs on create and on update, before validate;
-    # the fields named second are as they are stored, so they have been through it.
-    default: Callable[[Body, frozenset[str]], None] = _default_nothing
+    # what the body shares with the second has been through it, and is left alone.
+    default: Callable[[Body, Seen], None] = _default_nothing
     # Clear what a client may not set at birth (status), set what the server does (phase Pending).
     on_create: Callable[[Body], None] = _leave
     # (new, old): carry over what a client leaves out and may not change (a Service's clusterIP).

@@ -40,17 +40,6 @@ def test_recorded(case: dict[str, Any]) -> None:
     assert case == untouched
 
 
-def test_result_shares_nothing() -> None:
-    """What comes out may be changed in place without touching what went in."""
-    body = {"keep": {"list": [{"a": 1}]}, "gone": 1}
-    change = {"gone": None, "new": {"list": [{"b": 2}]}}
-    result = patch.merge(body, change)
-    result["keep"]["list"][0]["a"] = 9
-    result["new"]["list"][0]["b"] = 9
-    assert body == {"keep": {"list": [{"a": 1}]}, "gone": 1}
-    assert change == {"gone": None, "new": {"list": [{"b": 2}]}}
-
-
 @pytest.mark.parametrize("bad", [None, [], "x", 1, True])
 def test_merge_patch_is_an_object(bad: object) -> None:
     """A merge patch that is no object is a bad request."""
@@ -182,30 +171,90 @@ def test_moving_and_copying_do_not_dig_deeper() -> None:
             )
 
 
+BODY: dict[str, Any] = {
+    "keep": {"list": [{"a": 1}]},
+    "into": {"list": [{"a": 1}], "map": {"a": {}}},
+    "gone": 1,
+}
+MERGE: dict[str, Any] = {
+    "gone": None,
+    "new": {"list": [{"b": 2}]},
+    "into": {"map": {"a": {"b": 2}}},
+}
+OPERATIONS = [
+    {"op": "remove", "path": "/gone"},
+    {"op": "add", "path": "/new", "value": {"list": [{"b": 2}]}},
+    {"op": "add", "path": "/into/map/a/b", "value": 2},
+]
+OUTCOME: dict[str, Any] = {
+    "keep": {"list": [{"a": 1}]},
+    "into": {"list": [{"a": 1}], "map": {"a": {"b": 2}}},
+    "new": {"list": [{"b": 2}]},
+}
+
+
 @pytest.mark.parametrize(
-    ("into", "change"),
-    [
-        (patch.merge_into, {"new": {"list": [{"b": 2}]}, "gone": None}),
-        (
-            patch.patch_into,
-            [
-                {"op": "add", "path": "/new", "value": {"list": [{"b": 2}]}},
-                {"op": "remove", "path": "/gone"},
-            ],
-        ),
-        (
-            lambda body, change: patch.strategic_into(body, change, {}),
-            {"new": {"list": [{"b": 2}]}, "gone": None},
-        ),
-    ],
-    ids=["merge", "json", "strategic"],
+    ("apply", "change"),
+    [(patch.merge, MERGE), (patch.json_patch, OPERATIONS)],
+    ids=["merge", "json"],
 )
-def test_in_place(into: Any, change: Any) -> None:
-    """On a body of one's own the outcome is the same, and what a patch does not name is left."""
-    kept = {"list": [{"a": 1}]}
-    before = deepcopy(change)
-    result = into({"keep": kept, "gone": 1}, change)
-    assert result == {"keep": {"list": [{"a": 1}]}, "new": {"list": [{"b": 2}]}}
-    assert result["keep"] is kept
+def test_what_is_left_alone_is_the_very_object_it_was(apply: Any, change: Any) -> None:
+    """A patch copies what it changes, leaves both its inputs as they were, and shares the rest."""
+    before, asked = deepcopy(BODY), deepcopy(change)
+    result = apply(before, change)
+    assert result == OUTCOME
+    assert result["keep"] is before["keep"]
+    assert result["into"]["list"] is before["into"]["list"]
+    assert before == BODY
     result["new"]["list"][0]["b"] = 9
-    assert change == before
+    assert change == asked
+
+
+def test_a_strategic_patch_shares_nothing() -> None:
+    """What comes out of a strategic merge may be changed anywhere."""
+    before, change = deepcopy(BODY), deepcopy(MERGE)
+    result = patch.strategic(before, change, {})
+    assert result == OUTCOME
+    for inside in (result["keep"], result["into"], result["new"]):
+        inside["list"][0].clear()
+    assert (before, change) == (BODY, MERGE)
+
+
+@pytest.mark.parametrize("operations", [[], [{"op": "test", "path": "/gone", "value": 1}]])
+def test_a_patch_that_changes_nothing_gives_a_body_of_its_own(operations: list[Any]) -> None:
+    """Fields may be set in what comes out of any patch."""
+    before = deepcopy(BODY)
+    for result in (patch.json_patch(before, operations), patch.merge(before, {})):
+        result["kind"] = "Other"
+    assert before == BODY
+
+
+def test_a_list_that_is_changed_is_copied_whole() -> None:
+    """Items of a changed list may be written to, those of a list that is left alone are shared."""
+    before = deepcopy(BODY)
+    result = patch.json_patch(before, [{"op": "add", "path": "/into/list/-", "value": {}}])
+    result["into"]["list"][0]["a"] = 9
+    assert before == BODY
+    assert result["keep"]["list"] is before["keep"]["list"]
+
+
+def test_moved_and_copied_values_are_their_own() -> None:
+    """What is moved or copied and then changed does not change what it came from."""
+    before = deepcopy(BODY)
+    result = patch.json_patch(
+        before,
+        [
+            {"op": "copy", "from": "/keep", "path": "/copy"},
+            {"op": "move", "from": "/into", "path": "/moved"},
+            {"op": "add", "path": "/copy/list/0/a", "value": 2},
+            {"op": "add", "path": "/moved/list/0/a", "value": 3},
+            {"op": "remove", "path": "/moved/map/a"},
+        ],
+    )
+    assert result == {
+        "keep": {"list": [{"a": 1}]},
+        "copy": {"list": [{"a": 2}]},
+        "moved": {"list": [{"a": 3}], "map": {}},
+        "gone": 1,
+    }
+    assert before == BODY

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from boilerhouse.embedded.builtin import (
     budgets,
     cluster,
@@ -23,7 +25,11 @@ from boilerhouse.embedded.builtin.shapes import Shape, Unlike
 from boilerhouse.embedded.builtin.trees import Trees
 from boilerhouse.embedded.crd import kind as crd
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, NameRule, ScalePaths
+from boilerhouse.embedded.schemas.schema import Seen
 from boilerhouse.kube.status import BadRequest, Cause
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 _CORE = "io.k8s.api.core.v1"
 _DEFINITIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
@@ -58,14 +64,21 @@ def _accept(_body: Body, _old: Body | None) -> list[Cause]:
 
 def _settled(
     shape: Shape, kind: str, default: Callable[[Body], None], defaults_in: frozenset[str] | None
-) -> Callable[[Body, frozenset[str]], None]:
+) -> Callable[[Body, Seen], None]:
     """Let the shape settle before a kind's defaults; what does not decode is a bad request."""
 
-    def settle(body: Body, kept: frozenset[str]) -> None:
+    def settle(body: Body, seen: Seen) -> None:
         try:
-            shape.settle(body, kept)
-            if defaults_in is None or not defaults_in <= kept:
+            shape.settle(body, seen)
+            if not seen:
                 default(body)
+                return
+            kept = {name: value for name, value in body.items() if value is seen.get(name)}
+            if defaults_in is None or not defaults_in <= kept.keys():
+                # Defaults are written anywhere: into copies, not into what is the stored version's.
+                body |= decode(encode(body))
+                default(body)
+                body |= {name: value for name, value in kept.items() if body.get(name) == value}
         except Unlike as problem:
             version = body.get("apiVersion", "v1").rpartition("/")[2]
             raise BadRequest(
@@ -87,7 +100,7 @@ def _kind(
     status: bool = False,
     scale: ScalePaths | None = None,
     subresources: tuple[str, ...] = (),
-    default: Callable[[Body], None] = _nothing,
+    default: Callable[[Body], None] | None = None,
     defaults_in: frozenset[str] | None = None,  # a write that keeps these finds all defaults there
     born: Callable[[Body], None] | None = None,
     carried: Callable[[Body, Body], None] = _keep,
@@ -115,7 +128,12 @@ def _kind(
         subresources=subresources,
         columns=shown,
         hooks=Hooks(
-            default=_settled(trees.shape(definition), kind, default, defaults_in),
+            default=_settled(
+                trees.shape(definition),
+                kind,
+                default or _nothing,
+                defaults_in if default else frozenset(),
+            ),
             on_create=born or (_no_status if status else _nothing),
             on_update=carried,
             validate=validate,

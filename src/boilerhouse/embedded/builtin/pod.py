@@ -64,7 +64,7 @@ def _missing(tolerations: list[object]) -> list[Body]:
 def carried(body: Body, old: Body) -> None:
     """Keep what the server chose at birth and a client need not repeat."""
     spec, before = body.get("spec"), old.get("spec", {})
-    if isinstance(spec, dict):
+    if spec is not before and isinstance(spec, dict):
         for name in ("priority", "preemptionPolicy"):
             if name in before:
                 spec.setdefault(name, before[name])

@@ -62,7 +62,7 @@ def allocate(body: Body, taken: Container[str]) -> None:
 def carried(body: Body, old: Body) -> None:
     """Keep the addresses when a client leaves them out."""
     spec, before = body.get("spec"), old.get("spec", {})
-    if isinstance(spec, dict):
+    if spec is not before and isinstance(spec, dict):
         for name in _CARRIED:
             if not spec.get(name) and name in before:
                 spec[name] = before[name]

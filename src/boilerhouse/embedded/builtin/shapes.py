@@ -19,6 +19,7 @@ from typing import Any
 
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.embedded.policy.quantity import BadQuantity, spelled, spelled_resource
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
@@ -55,8 +56,9 @@ def _unlike(value: Any, wanted: str) -> Unlike:
     return Unlike(f"json: cannot unmarshal {names.get(type(value), 'number')} into {wanted}")
 
 
-# Takes a value that is not null, returns what it becomes; raises Unlike.
-Settle = Callable[[Any], Any]
+# Takes a value that is not null, and what is stored in its place; returns what it becomes; raises
+# Unlike. What is stored has been settled.
+Settle = Callable[[Any, Any], Any]
 
 
 class Shape:
@@ -79,21 +81,24 @@ class Shape:
     ) -> None:
         self._fields, self._drops, self._always = fields, drops, always
 
-    def settle(self, value: Any, kept: frozenset[str] = frozenset()) -> Any:
-        """Settle an object in place, but for the fields that are `kept`, and return it."""
+    def settle(self, value: Any, seen: Any = NOTHING) -> Any:
+        """Settle an object in place, but for what has been `seen`, and return it."""
         if value.__class__ is not dict:
             raise _unlike(value, "an object")
+        if seen.__class__ is not dict:
+            seen = NOTHING
         fields, drops = self._fields, self._drops
         gone: list[str] = []
         for key, item in value.items():
             settle = fields.get(key)
-            if settle is None or key in kept:
+            was = seen.get(key, MISSING)
+            if settle is None or item is was:
                 continue
             if item is None:
                 gone.append(key)
                 continue
             try:
-                settled = settle(item)
+                settled = settle(item, was)
             except Unlike as problem:
                 raise problem.within(f".{key}") from None
             if not settled and key in drops:
@@ -183,12 +188,12 @@ def referred(tree: Mapping[str, Any]) -> str:
     return str(only.get("$ref", "")).rpartition("/")[2]
 
 
-def _as_is(value: Any) -> Any:
+def _as_is(value: Any, _was: Any) -> Any:
     return value
 
 
 def _scalar(kind: str, types: tuple[type, ...]) -> Settle:
-    def settle(value: Any) -> Any:
+    def settle(value: Any, _was: Any) -> Any:
         if value.__class__ not in types:
             raise _unlike(value, kind)
         return value
@@ -197,12 +202,12 @@ def _scalar(kind: str, types: tuple[type, ...]) -> Settle:
 
 
 def _list_of(element: Settle) -> Settle:
-    def settle(value: Any) -> Any:
+    def settle(value: Any, _was: Any) -> Any:
         if value.__class__ is not list:
             raise _unlike(value, "an array")
         for index, item in enumerate(value):
             try:
-                value[index] = element(item)
+                value[index] = element(item, MISSING)
             except Unlike as problem:
                 raise problem.within(f"[{index}]") from None
         return value
@@ -211,12 +216,16 @@ def _list_of(element: Settle) -> Settle:
 
 
 def _map_of(element: Settle, zero: Any) -> Settle:
-    def settle(value: Any) -> Any:
+    def settle(value: Any, was: Any) -> Any:
         if value.__class__ is not dict:
             raise _unlike(value, "an object")
+        seen = was if was.__class__ is dict else NOTHING
         for key, item in value.items():
+            before = seen.get(key, MISSING)
+            if item is before:
+                continue
             try:
-                value[key] = zero if item is None else element(item)
+                value[key] = zero if item is None else element(item, before)
             except Unlike as problem:
                 raise problem.within(f"[{key}]") from None
         return value
@@ -224,7 +233,7 @@ def _map_of(element: Settle, zero: Any) -> Settle:
     return settle
 
 
-def _quantity(value: Any, spell: Callable[[str | float], str] = spelled) -> str:
+def _quantity(value: Any, _was: Any, spell: Callable[[str | float], str] = spelled) -> str:
     if value.__class__ not in (str, int, float):
         raise _unlike(value, "a quantity")
     try:
@@ -233,14 +242,14 @@ def _quantity(value: Any, spell: Callable[[str | float], str] = spelled) -> str:
         raise Unlike(str(problem)) from None
 
 
-def _resource(value: Any) -> str:
-    return _quantity(value, spelled_resource)
+def _resource(value: Any, was: Any) -> str:
+    return _quantity(value, was, spelled_resource)
 
 
 _resources = _map_of(_resource, "0")
 
 
-def _time(value: Any) -> str:
+def _time(value: Any, _was: Any) -> str:
     if value.__class__ is not str:
         raise _unlike(value, "a time")
     try:
@@ -249,16 +258,16 @@ def _time(value: Any) -> str:
         raise Unlike(str(problem)) from None
 
 
-def _micro_time(value: Any) -> str:
+def _micro_time(value: Any, was: Any) -> str:
     # A real server takes six decimals, no more and no fewer: a client that writes another number
     # of them must not find out on a real cluster.
     if value.__class__ is str and not _SIX_DECIMALS.search(value):
         raise Unlike(f'parsing time "{value}": six decimals are required')
-    _time(value)
+    _time(value, was)
     return rfc3339_micro(parse_time(value))
 
 
-def _int_or_string(value: Any) -> Any:
+def _int_or_string(value: Any, _was: Any) -> Any:
     if value.__class__ not in (int, str) or (value.__class__ is int and abs(value) >= 2**31):
         raise _unlike(value, "an integer of 32 bits or a string")
     return value

@@ -87,7 +87,8 @@ def settle_names(
 
     `others` are the other stored definitions; those of the same group may hold a name already.
     """
-    spec, status = body["spec"], body.setdefault("status", {})
+    spec, status = body["spec"], dict(body.get("status", {}))  # a copy: it may be the stored one's
+    body["status"] = status
     held = [
         (other.get("status") or {}).get("acceptedNames") or {}
         for other in others
@@ -173,7 +174,8 @@ def _on_update(body: Body, old: Body) -> None:
     status = body.get("status")
     storage = [v.get("name") for v in body["spec"].get("versions") or () if v.get("storage")]
     if isinstance(status, dict) and storage and storage[0] not in status.get("storedVersions", ()):
-        status["storedVersions"] = [*status.get("storedVersions", ()), storage[0]]
+        versions = [*status.get("storedVersions", ()), storage[0]]
+        body["status"] = {**status, "storedVersions": versions}
 
 
 def _validate(body: Body, old: Body | None) -> list[Cause]:

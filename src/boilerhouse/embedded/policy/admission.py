@@ -43,7 +43,7 @@ class Admission:
             ranges = self._ranges(key)
             if ranges:
                 limits.apply_defaults(body, ranges)
-                kind.hooks.default(body, frozenset())  # its quality of service may be another now
+                kind.hooks.default(body, {})  # its quality of service may be another now
         elif kind.resource == "services":
             self._give_address(kind, key, body)
 

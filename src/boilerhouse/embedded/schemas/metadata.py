@@ -68,14 +68,14 @@ def prune_metadata(holder: dict[str, Any], prefix: str, unknown: list[str]) -> N
     if "metadata" not in holder:
         return
     path = f"{prefix}metadata"
-    try:
-        msgspec.convert(holder["metadata"], _ObjectMeta | None)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"{path}: {error}") from error
     meta = holder["metadata"]
     if meta is None:
         holder["metadata"] = {}
         return
+    try:
+        msgspec.convert(meta, _ObjectMeta)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{path}: {error}") from error
     strangers = meta.keys() - _FIELDS
     if strangers:
         unknown.extend(f"{path}.{name}" for name in strangers)

@@ -33,6 +33,11 @@ _REF_PREFIXES: Final = ("#/components/schemas/", "#/definitions/")
 REFUSED_KEY: Final = "x-boilerhouse-refused"
 MISSING: Final = object()
 
+# A body that has been through all of this under the schema of today: what another body has of it,
+# as the very same object at the same place, is neither looked at again nor written to.
+Seen = Mapping[str, Any]
+NOTHING: Final[Seen] = {}
+
 
 class SchemaError(ValueError):
     """A schema cannot be compiled; `path` says where in the schema."""
@@ -83,11 +88,11 @@ class Node:
     """A compiled schema. Only `Builder` fills it in; afterwards nothing changes it."""
 
     __slots__ = (
-        "accepts", "additional", "additional_known", "closed", "default", "defaults_below",
-        "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items", "least_items",
-        "least_props", "limited", "list_keys", "list_type", "lists_below", "logic", "most_items",
-        "most_props", "nullable", "number", "open", "openapi", "plain", "preserve", "props",
-        "refused", "refused_below", "required", "text", "type_names", "typed", "unique",
+        "accepts", "additional", "additional_known", "closed", "default", "defaulting",
+        "defaults_below", "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items",
+        "least_items", "least_props", "limited", "list_keys", "list_type", "lists_below", "logic",
+        "most_items", "most_props", "nullable", "number", "open", "openapi", "plain", "preserve",
+        "props", "refused", "refused_below", "required", "text", "type_names", "typed", "unique",
     )  # fmt: skip
 
     accepts: frozenset[type]
@@ -95,6 +100,7 @@ class Node:
     additional_known: bool  # additionalProperties is written, if only as true or false
     closed: bool  # additionalProperties: false
     default: Any  # MISSING, or the JSON value (copied on every use)
+    defaulting: tuple[tuple[str, Node], ...]  # the properties with a default, or with one below
     defaults_below: bool
     embedded: bool
     embeds_below: bool
@@ -323,3 +329,9 @@ class Builder:
                         node.refused_below |= refused
                         node.embeds_below |= embeds
                         node.lists_below |= child.lists_below
+        for node in self._nodes:
+            node.defaulting = tuple(
+                (name, child)
+                for name, child in node.props.items()
+                if child.defaults_below or child.default is not MISSING
+            )

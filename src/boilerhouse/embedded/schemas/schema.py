@@ -1,7 +1,7 @@
 """The structural schema of one kind: prune, default, validate, refuse.
 
 request body ──► prune (unknown fields, nulls) ──► default ──► validate(new, old) ──► store
-             every pass leaves out `kept`: fields that a write leaves as they are stored
+             every pass leaves out what has been `seen`: what a write leaves as it is stored
 stored body  ──► default (a schema may have gained some since) ──► reply
 
 Both CRDs and built-in kinds are trees of OpenAPI v3; built-in ones may share `definitions` by
@@ -16,13 +16,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from boilerhouse.embedded.schemas.metadata import prune_metadata
-from boilerhouse.embedded.schemas.node import MISSING, Builder, Node, SchemaError
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Builder, Node, SchemaError, Seen
 from boilerhouse.embedded.schemas.validate import Check
 from boilerhouse.kube.status import Cause, forbidden_field
 
-__all__ = ["Builder", "Schema", "SchemaError"]
+__all__ = ["NOTHING", "Builder", "Schema", "SchemaError", "Seen"]
 
-NOTHING: Final[frozenset[str]] = frozenset()
 _INT64: Final = 2**63
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -51,7 +50,7 @@ class Schema:
         """
         return cls((builder or Builder(definitions)).tree(openapi))
 
-    def prune(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> list[str]:
+    def prune(self, body: dict[str, Any], seen: Seen = NOTHING) -> list[str]:
         """Remove what the schema does not know and meaningless nulls; return the unknown paths.
 
         Only unknown fields are reported (sorted); a null that stands for nothing just goes. Raise
@@ -59,18 +58,18 @@ class Schema:
         """
         unknown: list[str] = []
         prune_metadata(body, "", unknown)
-        _prune_object(self.root, body, "", unknown, True, kept)
+        _prune_object(self.root, body, "", unknown, True, seen)
         unknown.sort()
         return unknown
 
-    def default(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> None:
+    def default(self, body: dict[str, Any], seen: Seen = NOTHING) -> None:
         """Fill in defaults wherever the parent is there.
 
         Also for what is read from storage and after a write has dropped `status`: a default of
         `status` itself then comes back, so that objects are born with it.
         """
         if self.root.defaults_below:
-            _default(self.root, body, kept)
+            _default(self.root, body, seen)
 
     def validate(
         self,
@@ -78,29 +77,29 @@ class Schema:
         old: dict[str, Any] | None = None,
         *,
         status: bool = False,
-        kept: frozenset[str] = NOTHING,
+        seen: Seen = NOTHING,
     ) -> list[Cause]:
         """Return everything that is wrong with a pruned and defaulted body.
 
         With `old`, what was wrong before and has not been touched is tolerated. `status` is for
         writes to the status subresource, where the rest of the object is not looked at again.
         """
-        return self._check.run(body, old, status=status, kept=kept)
+        return self._check.run(body, old, status=status, seen=seen)
 
-    def refused(self, body: dict[str, Any], kept: frozenset[str] = NOTHING) -> list[Cause]:
+    def refused(self, body: dict[str, Any], seen: Seen = NOTHING) -> list[Cause]:
         """Return a cause for each field that Kubernetes knows and that is not honoured here.
 
         A field that says nothing (null, false, zero, empty) asks for nothing and passes.
         """
         causes: list[Cause] = []
         if self.root.refused_below:
-            _refused(self.root, body, "", causes, kept)
+            _refused(self.root, body, "", causes, seen)
         return causes
 
 
-def _prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
+def _prune(node: Node, value: Any, path: str, unknown: list[str], seen: Any = NOTHING) -> None:
     if value.__class__ is dict:
-        _prune_object(node, value, path, unknown, node.embedded)
+        _prune_object(node, value, path, unknown, node.embedded, seen)
     elif node.items is not None:
         items = node.items
         for index, item in enumerate(value):
@@ -122,15 +121,18 @@ def _prune_object(
     path: str,
     unknown: list[str],
     meta: bool,
-    kept: frozenset[str] = NOTHING,
+    seen: Any,
 ) -> None:
     """Prune a dict. `meta`: apiVersion, kind and metadata are not the schema's business."""
     if node.embedded:
         prune_metadata(value, f"{path}.", unknown)
     props, extra, preserve = node.props, node.additional, node.preserve
     gone: list[str] | None = None
+    if seen.__class__ is not dict:
+        seen = NOTHING
     for key, item in value.items():
-        if (meta and key in _META) or key in kept:
+        was = seen.get(key, MISSING)
+        if item is was or (meta and key in _META):
             continue
         child = props.get(key)
         if child is None:
@@ -144,7 +146,7 @@ def _prune_object(
                 continue
         cls = item.__class__
         if cls is dict or cls is list:
-            _prune(child, item, f"{path}.{key}" if path else key, unknown)
+            _prune(child, item, f"{path}.{key}" if path else key, unknown, was)
         elif item is None:
             if not child.nullable and child.default is MISSING:
                 gone = [*gone, key] if gone else [key]
@@ -184,31 +186,29 @@ def _as_written(value: float) -> float:
     return int(Decimal(repr(value))) if value.is_integer() and abs(value) < 1e21 else value
 
 
-def _default(node: Node, value: Any, kept: frozenset[str] = NOTHING) -> None:
+def _default(node: Node, value: Any, seen: Any = NOTHING) -> None:
     if value.__class__ is dict:
-        for key, child in node.props.items():
-            if key in kept:
+        if seen.__class__ is not dict:
+            seen = NOTHING
+        for key, child in node.defaulting:
+            present = value.get(key, MISSING)
+            if present is MISSING or (present is None and not child.nullable):
+                if child.default is MISSING:
+                    continue
+                value[key] = present = _copy(child.default)
+            elif present is seen.get(key, MISSING):
                 continue
-            default = child.default
-            if default is not MISSING:
-                present = value.get(key, MISSING)
-                if present is MISSING or (present is None and not child.nullable):
-                    value[key] = present = _copy(default)
-            elif not child.defaults_below:
-                continue
-            else:
-                present = value.get(key)
             if child.defaults_below and present is not None:
-                _default(child, present)
+                _default(child, present, seen.get(key))
         extra = node.additional
         if extra is not None:
             for key, item in value.items():
-                if key in node.props:
+                if key in node.props or item is seen.get(key, MISSING):
                     continue
                 if item is None and not extra.nullable and extra.default is not MISSING:
                     value[key] = item = _copy(extra.default)
                 if extra.defaults_below:
-                    _default(extra, item)
+                    _default(extra, item, seen.get(key))
     elif value.__class__ is list and node.items is not None:
         items = node.items
         for index, item in enumerate(value):
@@ -227,19 +227,19 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def _refused(
-    node: Node, value: Any, path: str, causes: list[Cause], kept: frozenset[str] = NOTHING
-) -> None:
+def _refused(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = NOTHING) -> None:
     if value.__class__ is dict:
+        if seen.__class__ is not dict:
+            seen = NOTHING
         for key, item in value.items():
             child = node.props.get(key) or node.additional
-            if child is None or not item or key in kept:
+            if child is None or not item or item is seen.get(key, MISSING):
                 continue
             where = f"{path}.{key}" if path else key
             if child.refused:
                 causes.append(forbidden_field(where, f"not supported here: {child.refused}"))
             elif child.refused_below:
-                _refused(child, item, where, causes)
+                _refused(child, item, where, causes, seen.get(key))
     elif value.__class__ is list and node.items is not None and node.items.refused_below:
         for index, item in enumerate(value):
             _refused(node.items, item, f"{path}[{index}]", causes)

@@ -13,29 +13,33 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.embedded.schemas.node import Node
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Node, Seen
 from boilerhouse.kube.status import Cause, duplicate, invalid_value, required
 
 _KIND = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def list_causes(node: Node, value: Any, path: str) -> list[Cause]:
+def list_causes(node: Node, value: Any, path: str, seen: Seen = NOTHING) -> list[Cause]:
     """Return a Duplicate cause for each repeated item of a set list, or key of a map list."""
     causes: list[Cause] = []
     if node.lists_below:
-        _lists(node, value, path, causes)
+        _lists(node, value, path, causes, seen)
     return causes
 
 
-def _lists(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = NOTHING) -> None:
     if value.__class__ is dict:
+        if seen.__class__ is not dict:
+            seen = NOTHING
         for key, item in value.items():
+            if item is seen.get(key, MISSING):
+                continue
             child = node.props.get(key)
             where = f"{path}.{key}" if path else key
             if child is None and node.additional is not None:
                 child, where = node.additional, f"{path}[{key}]"
             if child is not None and child.lists_below:
-                _lists(child, item, where, causes)
+                _lists(child, item, where, causes, seen.get(key))
     elif value.__class__ is list:
         if node.list_type == "set":
             _repeats(value, path, causes)

@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from boilerhouse.embedded.schemas.node import Bound, Logic, Node, Number, Text
+from boilerhouse.embedded.schemas.node import (
+    MISSING,
+    NOTHING,
+    Bound,
+    Logic,
+    Node,
+    Number,
+    Seen,
+    Text,
+)
 from boilerhouse.embedded.schemas.ratchet import unchanged
 from boilerhouse.embedded.schemas.regex import MAX_EFFORT, Pattern
 from boilerhouse.embedded.schemas.shape import embedded_causes, list_causes
@@ -55,17 +64,19 @@ class Check:
         old: dict[str, Any] | None,
         *,
         status: bool,
-        kept: frozenset[str],
+        seen: Seen,
     ) -> list[Cause]:
         flaws: list[Flaw] = []
         root = self._root
         if not status:
             if root.logic is None and root.enum is None and dict in root.accepts:
-                _object(root, body, None, flaws, kept)
+                _object(root, body, None, flaws, seen)
             else:
                 _value(root, body, None, flaws)
         elif self._status is not None and "status" in body:
-            _value(self._status, body["status"], (None, "status"), flaws)
+            was = seen.get("status", MISSING)
+            if body["status"] is not was:
+                _value(self._status, body["status"], (None, "status"), flaws, was)
         if flaws:
             if old is not None:
                 flaws = [f for f in flaws if not unchanged(self._root, body, old, parts(f.path))]
@@ -77,7 +88,7 @@ class Check:
         if self._root.embeds_below and not status:
             causes += embedded_causes(self._root, body, "")
         if self._root.lists_below:
-            duplicates = list_causes(self._root, body, "")
+            duplicates = list_causes(self._root, body, "", seen)
             if duplicates and not (old is not None and list_causes(self._root, old, "")):
                 causes += duplicates
         return causes
@@ -100,7 +111,7 @@ def render(path: Path) -> str:
     return text or NO_FIELD
 
 
-def _value(node: Node, value: Any, path: Path, flaws: list[Flaw]) -> None:
+def _value(node: Node, value: Any, path: Path, flaws: list[Flaw], seen: Any = NOTHING) -> None:
     cls = value.__class__
     if cls not in node.accepts:
         _mismatch(node, value, path, flaws)
@@ -110,7 +121,7 @@ def _value(node: Node, value: Any, path: Path, flaws: list[Flaw]) -> None:
         if node.text is not None:
             _text(node.text, value, path, flaws)
     elif cls is dict:
-        _object(node, value, path, flaws)
+        _object(node, value, path, flaws, seen)
     elif cls is list:
         _array(node, value, path, flaws)
     elif cls is int or cls is float:
@@ -237,8 +248,10 @@ def _object(
     value: dict[str, Any],
     path: Path,
     flaws: list[Flaw],
-    kept: frozenset[str] = frozenset(),
+    seen: Any,
 ) -> None:
+    if seen.__class__ is not dict:
+        seen = NOTHING
     if node.limited:
         _size(node.least_props, node.most_props, "properties", value, path, flaws)
     props, extra = node.props, node.additional
@@ -251,8 +264,10 @@ def _object(
                     message = f"{_shown(path)}{key} is a forbidden property"
                     flaws.append(Flaw(path, invalid_value("", key, message)))
                 continue
-        if not (child.plain and item.__class__ in child.accepts) and key not in kept:
-            _value(child, item, (path, key), flaws)
+        if not (child.plain and item.__class__ in child.accepts):
+            was = seen.get(key, MISSING)
+            if item is not was:
+                _value(child, item, (path, key), flaws, was)
     for name in node.required:
         if name not in value:
             flaws += (Flaw((path, name), required("")),)

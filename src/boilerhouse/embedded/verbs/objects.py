@@ -31,7 +31,7 @@ from boilerhouse.embedded.request.refusals import (
 )
 from boilerhouse.embedded.request.rendering import object_reply
 from boilerhouse.embedded.request.routing import Target
-from boilerhouse.embedded.schemas.schema import NOTHING
+from boilerhouse.embedded.schemas.schema import NOTHING, Seen
 from boilerhouse.embedded.storage.store import Key, Store, Stored
 from boilerhouse.embedded.verbs import deletion, objectmeta, patch, preparing
 from boilerhouse.embedded.verbs.preparing import Part
@@ -113,8 +113,10 @@ class Verbs:
             if not kind.unconditional_update:
                 raise unversioned(kind, target.name)
             metadata["resourceVersion"] = str(stored.revision)
-        old = decode(stored.raw)
-        return await self._replace(target, stored, body, old, options, warnings, rendering)
+        old, seen = _before(kind, stored)
+        if seen:
+            preparing.share(body, old)
+        return await self._replace(target, stored, body, old, seen, options, warnings, rendering)
 
     async def patch(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -126,18 +128,18 @@ class Verbs:
         stored = self._store.head(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
-        shown = self._presenter.shown(kind, stored)
-        old = decode(stored.raw)
-        body = change(decode(shown.raw))
-        kept = _kept(kind, stored, body, old)
-        unknown = kind.schema.prune(body, kept)
+        old, seen = _before(kind, stored)
+        body = change(old if seen else decode(self._presenter.shown(kind, stored).raw))
+        if "metadata" in body and body["metadata"] is old["metadata"]:
+            body["metadata"] = dict(old["metadata"])
+        unknown = kind.schema.prune(body, seen)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
         _check_address(target, body)
         metadata = objectmeta.metadata_of(body)
         # A patch that does not name a version is about whatever is there.
         metadata.setdefault("resourceVersion", str(stored.revision))
-        return await self._replace(target, stored, body, old, options, warnings, rendering)
+        return await self._replace(target, stored, body, old, seen, options, warnings, rendering)
 
     async def _create(
         self, target: Target, request: Request, rendering: Rendering, options: WriteOptions
@@ -175,20 +177,16 @@ class Verbs:
         stored: Stored,
         body: Body,
         old: Body,
+        seen: Seen,
         options: WriteOptions,
         warnings: Sequence[str],
         rendering: Rendering,
     ) -> Reply:
-        """Make `body` the next version of `stored`, which is the head; `old` is a copy of it.
-
-        The body shares nothing with it: defaults are written into the one and not the other.
-        """
+        """Make `body` the next version of `stored`, which is the head; see `_before`."""
         kind, part = target.kind, _part(target)
         check_version(kind, stored, body["metadata"]["resourceVersion"])
-        body = preparing.assemble(kind, body, old, part)
-        kept = _kept(kind, stored, body, old)
-        preparing.default(kind, body, kept)
-        preparing.check_change(kind, body, old, part, kept)
+        body = preparing.prepare_change(kind, body, old, part, seen)
+        preparing.check_change(kind, body, old, part, seen)
         self._admission.check_change(kind, stored.key, body, old)
         preparing.settle_generation(kind, body, old)
         result = await self.store_change(kind, stored, body, dry_run=options.dry_run)
@@ -274,7 +272,7 @@ def check_type(kind: Kind, body: Body) -> None:
 
 
 def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
-    """Return what the patch does to an object, in place; refuse media types that are not spoken."""
+    """Return what the patch makes of an object; refuse media types that are not spoken."""
     media = media_type(request)
     if media == APPLY_PATCH or media.startswith("application/apply-patch"):
         raise UnsupportedMediaType(
@@ -283,14 +281,14 @@ def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
         )
     if media == MERGE_PATCH:
         changes = decode_patch(request)
-        return lambda body: patch.merge_into(body, changes)
+        return lambda body: patch.merge(body, changes)
     if media == JSON_PATCH:
         operations = decode_patch(request)
-        return lambda body: patch.patch_into(body, operations)
+        return lambda body: patch.json_patch(body, operations)
     keys = kind.merge_keys
     if media == STRATEGIC_PATCH and keys is not None:
         strategic = decode_patch(request)
-        return lambda body: patch.strategic_into(body, strategic, keys)
+        return lambda body: preparing.share(patch.strategic(body, strategic, keys), body)
     accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if keys is not None else [])]
     raise UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: "
@@ -298,9 +296,15 @@ def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
     )
 
 
-def _kept(kind: Kind, stored: Stored, body: Body, old: Body) -> frozenset[str]:
-    """Return which fields of a body are as stored; none if the schema has changed since."""
-    return preparing.unchanged(body, old) if stored.revision >= kind.since else NOTHING
+def _before(kind: Kind, stored: Stored) -> tuple[Body, Seen]:
+    """Return the stored body, and that what is shared with it need not be looked at again.
+
+    If the schema has changed since, everything must be: then nothing has been seen, and the body is
+    a copy, which may be written to.
+    """
+    if stored.revision >= kind.since:
+        return stored.body, stored.body
+    return decode(stored.raw), NOTHING
 
 
 def _part(target: Target) -> Part:

@@ -1,10 +1,11 @@
 """The three ways to change part of an object: merge patch, JSON patch, strategic merge patch.
 
-the stored body's own copy + patch ─► the body changed in place ─► prune, default, validate
+the stored body + patch ─► the body as it becomes ─► prune, default, validate
 
-`merge`, `json_patch` and `strategic` are pure and hand out a deep copy. `merge_into`, `patch_into`
-and `strategic_into` do the same to a body that is the caller's own: decoding a stored object anew
-is many times cheaper than copying it. Neither shares anything with the patch.
+All are pure. A merge patch and a JSON patch copy what they change and nothing else: a field that is
+left alone is the very object it was (`is`), so that whoever comes after need not look at it again,
+and must not write to it. A list that is changed is copied whole, and nothing is shared with the
+patch. A strategic merge patch copies everything.
 A patch that cannot be read is 400; one that cannot be applied to this object is 422, as on a real
 server (whose message says only that "the server rejected our request"; ours adds why).
 Strategic merge has a file of its own (`strategic.py`) and is re-exported here.
@@ -23,7 +24,6 @@ from boilerhouse.embedded.verbs.strategic import (
     Merging,
     copied,
     strategic,
-    strategic_into,
 )
 from boilerhouse.kube.status import BadRequest, Invalid, TooLarge
 
@@ -33,10 +33,7 @@ __all__ = [
     "copied",
     "json_patch",
     "merge",
-    "merge_into",
-    "patch_into",
     "strategic",
-    "strategic_into",
 ]
 
 Body = dict[str, Any]
@@ -52,25 +49,20 @@ def merge(body: Mapping[str, Any], patch: object) -> Body:
     Beyond the RFC, and like the real server: nulls are dropped from objects inside arrays too,
     unless the array takes the place of an object.
     """
-    return merge_into(copied(body), patch)
-
-
-def merge_into(body: Body, patch: object) -> Body:
-    """Apply a JSON merge patch to a body of one's own, and return it."""
     if not isinstance(patch, dict):
         raise BadRequest(f"error decoding patch: expected an object, got {_json_type(patch)}")
     return _merged(body, patch, 0)
 
 
-def _merged(body: Body, patch: Mapping[str, Any], depth: int) -> Body:
+def _merged(before: Mapping[str, Any], patch: Mapping[str, Any], depth: int) -> Body:
     if depth > MAX_DEPTH:
         raise BadRequest(f"error decoding patch: nested deeper than {MAX_DEPTH} levels")
+    body = dict(before)
     for key, value in patch.items():
         kind = value.__class__  # decoded JSON is of these very classes, and asking so is free
         if kind is dict:
-            before = body.get(key)
-            start = before if before.__class__ is dict else {}
-            body[key] = _merged(start, value, depth + 1)
+            found = body.get(key)
+            body[key] = _merged(found if found.__class__ is dict else {}, value, depth + 1)
         elif value is None:
             body.pop(key, None)
         elif kind is not list:
@@ -103,11 +95,6 @@ def json_patch(body: Mapping[str, Any], operations: object) -> Body:
     adds it, `copy` of an absent member writes null, `test` for null holds for an absent member,
     negative indexes count from the end.
     """
-    return patch_into(copied(body), operations)
-
-
-def patch_into(body: Body, operations: object) -> Body:
-    """Apply a JSON patch to a body of one's own; one that fails leaves it in between."""
     if operations is None:
         operations = []
     if not isinstance(operations, list):
@@ -149,10 +136,13 @@ class _Inapplicable(Exception):
 
 
 class _Document:
-    """A JSON document under change."""
+    """A JSON document under change: what an operation writes to is copied before, once."""
 
-    def __init__(self, root: Any) -> None:
-        self.root = root
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root: Any = dict(root)
+        # The containers that were copied. None of the others can have such an id: they belong to
+        # the document as it was, which is there all the time.
+        self._own = {id(self.root)}
         self._copied_bytes = 0
 
     def apply(self, operation: Mapping[str, Any]) -> None:
@@ -197,13 +187,13 @@ class _Document:
     def _read(self, path: str) -> Any:
         if not path:
             return self.root
-        container, key = self._locate(path)
+        container, key = self._locate(path, to_write=False)
         if isinstance(container, dict):
             return container.get(key)
         return container[_index(key, len(container))]
 
     def _add(self, path: str, value: Any) -> None:
-        container, key = self._locate(path)
+        container, key = self._locate(path, to_write=True)
         if isinstance(container, dict):
             container[key] = value
         elif key == "-":
@@ -215,14 +205,14 @@ class _Document:
         if not path:
             self.root = value
             return
-        container, key = self._locate(path)
+        container, key = self._locate(path, to_write=True)
         if isinstance(container, dict):
             container[key] = value
         else:
             container[_index(key, len(container))] = value
 
     def _remove(self, path: str) -> None:
-        container, key = self._locate(path)
+        container, key = self._locate(path, to_write=True)
         if isinstance(container, list):
             del container[_index(key, len(container))]
         elif key in container:
@@ -230,22 +220,38 @@ class _Document:
         else:
             raise _Inapplicable("nothing is there to remove")
 
-    def _locate(self, path: str) -> tuple[dict[str, Any] | list[Any], str]:
+    def _locate(self, path: str, *, to_write: bool) -> tuple[dict[str, Any] | list[Any], str]:
         """Return what holds the last step of the path, and that step."""
         if not path.startswith("/"):
             raise _Inapplicable("the path has to start with a slash")
         *parents, last = path[1:].split("/")
+        if to_write:
+            self.root = self._owned(self.root)
         here = self.root
         for part in parents:
+            step: Any
             if here.__class__ is dict:
-                here = here.get(_unescaped(part) if "~" in part else part)
+                step = _unescaped(part) if "~" in part else part
+                below = here.get(step)
             elif here.__class__ is list:
-                here = here[_index(part, len(here))]
+                step = _index(part, len(here))
+                below = here[step]
             else:
                 break
+            if to_write and (below.__class__ is dict or below.__class__ is list):
+                below = here[step] = self._owned(below)
+            here = below
         if here.__class__ is not dict and here.__class__ is not list:
             raise _Inapplicable("the path leads through something that is absent or has no fields")
         return here, _unescaped(last) if "~" in last else last
+
+    def _owned(self, container: Any) -> Any:
+        """Return a container that may be written to: itself, or a copy if it is not ours yet."""
+        if id(container) in self._own:
+            return container
+        container = dict(container) if container.__class__ is dict else copied(container)
+        self._own.add(id(container))
+        return container
 
 
 def _unescaped(part: str) -> str:

@@ -6,8 +6,9 @@ The steps and their order are the same for every kind and every way to write (cr
 patch, status, scale), so that nothing can be smuggled in by another door. Works in place on a body
 that is the caller's own; raises Invalid or BadRequest with every reason at once.
 
-Most writes change little of an object: a Pod's labels, a Claim's status. The fields that stay as
-they are stored (`unchanged`) went through all of this when they were stored, and are left alone.
+Most writes change little of an object: a Pod's labels, a Claim's status. What is the very object
+that is stored (patches leave it so, `share` makes it so) went through all of this when it was
+stored. It is neither looked at again nor written to: `seen` is the stored version that is told by.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 from boilerhouse.embedded.cel.rules import unchecked
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.refusals import invalid, undecodable
-from boilerhouse.embedded.schemas.schema import NOTHING
+from boilerhouse.embedded.schemas.schema import NOTHING, Seen
 from boilerhouse.embedded.verbs import objectmeta
 from boilerhouse.kube.status import Cause
 
@@ -29,20 +30,18 @@ Part = Literal["", "status"]
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 _encode = msgspec.json.Encoder().encode
 _ALWAYS_LOOKED_AT = frozenset({"apiVersion", "kind", "metadata"})
+_NOT_ASKED_FOR = _ALWAYS_LOOKED_AT | {"status"}
 
 
-def unchanged(body: Body, old: Body) -> frozenset[str]:
-    """Return the fields that are the same in both, to the byte: Python's 1 == True is not JSON's.
+def share(body: Body, old: Body) -> Body:
+    """Let the body have the fields of `old` that are the same in both, and return it.
 
-    `old` must have been stored under the schema of today.
+    To the byte: Python's 1 == True is not JSON's.
     """
-    return frozenset(
-        name
-        for name, value in body.items()
-        if name in old
-        and name not in _ALWAYS_LOOKED_AT
-        and (value is old[name] or _encode(value) == _encode(old[name]))
-    )
+    for name, value in body.items():
+        if name in old and name not in _ALWAYS_LOOKED_AT and _encode(value) == _encode(old[name]):
+            body[name] = old[name]
+    return body
 
 
 def prepare_new(kind: Kind, body: Body, now: str) -> None:
@@ -64,13 +63,10 @@ def check_new(kind: Kind, body: Body) -> None:
     _refuse(kind, metadata.get("name", ""), causes)
 
 
-def prepare_change(kind: Kind, body: Body, old: Body, part: Part) -> Body:
-    """Make a sent body what the object becomes.
-
-    `old` is a private copy and may be shared into it.
-    """
+def prepare_change(kind: Kind, body: Body, old: Body, part: Part, seen: Seen = NOTHING) -> Body:
+    """Make a sent body what the object becomes. `old` is written to unless it is what was seen."""
     body = assemble(kind, body, old, part)
-    default(kind, body)
+    default(kind, body, seen)
     return body
 
 
@@ -78,7 +74,8 @@ def assemble(kind: Kind, body: Body, old: Body, part: Part) -> Body:
     """Put together what a change is about and what it may not touch, before defaults.
 
     A write to the status subresource changes the status alone (and, for built-in kinds, what of
-    metadata people may change); any other write leaves the status as it is.
+    metadata people may change); any other write leaves the status as it is. What is left is shared
+    with `old`.
     """
     if part == "status":
         body = _only_status(kind, body, old)
@@ -94,19 +91,17 @@ def assemble(kind: Kind, body: Body, old: Body, part: Part) -> Body:
     return body
 
 
-def default(kind: Kind, body: Body, kept: frozenset[str] = NOTHING) -> None:
+def default(kind: Kind, body: Body, seen: Seen = NOTHING) -> None:
     """Fill in defaults, the schema's and the kind's own."""
-    kind.schema.default(body, kept)
-    kind.hooks.default(body, kept)
+    kind.schema.default(body, seen)
+    kind.hooks.default(body, seen)
 
 
-def check_change(
-    kind: Kind, body: Body, old: Body, part: Part, kept: frozenset[str] = NOTHING
-) -> None:
+def check_change(kind: Kind, body: Body, old: Body, part: Part, seen: Seen = NOTHING) -> None:
     """Refuse a change with everything that is wrong with it."""
     metadata = body["metadata"]
     causes = _decoded(kind, objectmeta.check_change(kind, metadata, old["metadata"]))
-    causes += _causes(kind, body, old, part, kept)
+    causes += _causes(kind, body, old, part, seen)
     _refuse(kind, metadata["name"], causes)
 
 
@@ -114,10 +109,12 @@ def settle_generation(kind: Kind, body: Body, old: Body) -> None:
     """Count one more generation when what the object asks for has changed."""
     if not kind.generation:
         return
-    aside = {"metadata", "apiVersion", "kind", *(("status",) if kind.status else ())}
-    names = (body.keys() | old.keys()) - aside
-    if any(body.get(name) != old.get(name) for name in names):
-        body["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    aside = _NOT_ASKED_FOR if kind.status else _ALWAYS_LOOKED_AT
+    for name in (body.keys() | old.keys()) - aside:
+        now, before = body.get(name), old.get(name)
+        if now is not before and now != before:
+            body["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            return
 
 
 def same(body: Body, old: Body) -> bool:
@@ -146,10 +143,10 @@ def _causes(
     body: Body,
     old: Body | None,
     part: Part = "",
-    kept: frozenset[str] = NOTHING,
+    seen: Seen = NOTHING,
 ) -> list[Cause]:
-    causes = kind.schema.refused(body, kept)
-    found = kind.schema.validate(body, old, status=part == "status", kept=kept)
+    causes = kind.schema.refused(body, seen)
+    found = kind.schema.validate(body, old, status=part == "status", seen=seen)
     causes += _decoded(kind, found)
     if kind.rules is not None:
         unsaid = unchecked(causes)

@@ -18,9 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from boilerhouse.kube.status import BadRequest
 
 Body = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 MAX_DEPTH = 200
 
@@ -58,16 +63,12 @@ def copied(value: Any, depth: int = 0) -> Any:
 
 def strategic(body: Mapping[str, Any], patch: object, table: Mapping[str, Merging]) -> Body:
     """Apply a strategic merge patch; the result shares nothing with its inputs."""
-    return strategic_into(copied(body), patch, table)
-
-
-def strategic_into(body: Body, patch: object, table: Mapping[str, Merging]) -> Body:
-    """Apply a strategic merge patch to a body of one's own, and return what it becomes."""
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
         raise BadRequest("a strategic merge patch is an object")
-    return _map(body, copied(patch), table)
+    # Through its bytes: many times cheaper than walking it.
+    return _map(_decode(_encode(body)), copied(patch), table)
 
 
 def _map(original: Body, patch: Body, table: Mapping[str, Merging]) -> Body:

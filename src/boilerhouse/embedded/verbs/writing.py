@@ -52,5 +52,4 @@ def type_lead(kind: Kind) -> bytes:
 
 def _typed(kind: Kind, body: Body) -> Body:
     """Put the type first. Lists of built-in kinds cut it off the stored bytes."""
-    rest = {name: value for name, value in body.items() if name not in ("kind", "apiVersion")}
-    return {"kind": kind.kind, "apiVersion": kind.api_version, **rest}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **body}
