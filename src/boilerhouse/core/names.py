@@ -53,6 +53,7 @@ AGENT_PORT = 7711
 
 _AGENT_PREFIX = "agent-"
 
+KEPT = 4096  # answers about names that are asked for again and again
 NAME_LIMIT = 63  # of a DNS label and of a label value alike
 
 TENANT_RULE = (
@@ -68,9 +69,13 @@ def is_tenant_id(text: str) -> bool:
     The id is a path component under /snapshots as it stands, hence slashes, dots, bytes and the
     normal form; and it is shown to people, hence printable.
     """
+    return 1 <= len(text) <= 128 and _can_be_path_and_shown(text)
+
+
+@lru_cache(maxsize=KEPT)  # asked at each door that an id passes; only of short texts
+def _can_be_path_and_shown(text: str) -> bool:
     return (
-        1 <= len(text) <= 128
-        and text.isprintable()  # also no surrogates, so it can be encoded below
+        text.isprintable()  # also no surrogates, so it can be encoded below
         and len(text.encode()) <= 200
         and unicodedata.is_normalized("NFC", text)
         and not any(slash in text for slash in "/\\")
@@ -111,7 +116,7 @@ def label_value(tenant: str) -> str:
     return _with_hash(tenant, _digest(tenant)[:10], NAME_LIMIT)
 
 
-@lru_cache(maxsize=4096)  # a pass over a claim asks for it several times
+@lru_cache(maxsize=KEPT)  # a pass over a claim asks for it several times
 def claim_name(tenant: str, workload: str) -> str:
     """Return the canonical name of the Claim: creating it is the lock on (tenant, workload)."""
     digest = claim_hash(tenant, workload)
@@ -143,6 +148,7 @@ def pod_of_agent_secret(secret: str) -> str:
     return secret.removeprefix(_AGENT_PREFIX)
 
 
+@lru_cache(maxsize=KEPT)  # for the name of the Claim, and for that of the Lease
 def claim_hash(tenant: str, workload: str) -> str:
     """Return what tells one (tenant, workload) from every other: 80 bits as hex."""
     return _digest(tenant, workload)[:20]
