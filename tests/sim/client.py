@@ -18,7 +18,7 @@ import msgspec
 from boilerhouse.kube.listing import Listing
 from boilerhouse.kube.resources import Resource
 from boilerhouse.kube.selectors import matches
-from boilerhouse.kube.status import Unavailable
+from boilerhouse.kube.status import NotFound, Unavailable
 from tests.sim.server import Body, SimServer
 
 Verdict = Literal["go", "fail", "lose"]
@@ -74,6 +74,12 @@ class SimClient:
             f"get {resource.plural}/{name}", lambda: self._server.get(resource.plural, name)
         )
         return decoded(resource, found)
+
+    async def find(self, resource: Resource[Any], name: str, *, namespace: str = "sim") -> Any:
+        try:
+            return await self.get(resource, name, namespace=namespace)
+        except NotFound:
+            return None
 
     async def list(
         self, resource: Resource[Any], *, labels: Mapping[str, str] | None = None, **_: Any

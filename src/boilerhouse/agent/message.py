@@ -67,7 +67,10 @@ class Request:
 
     def param(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
-        return next((value for key, value in self.query if key == name), None)
+        for key, value in self.query:
+            if key == name:
+                return value
+        return None
 
     def params(self, name: str) -> list[str]:
         return [value for key, value in self.query if key == name]

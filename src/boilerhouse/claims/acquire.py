@@ -198,12 +198,11 @@ class Acquirer:
         cached = self.claims.cache.get(key)
         if cached is None or not live:
             return cached
-        try:
-            found = await self.client.get(CLAIMS, key.name)
-        except NotFound:
+        found = await self.client.find(CLAIMS, key.name)
+        if found is None:
             self.claims.forget(cached)
-            return None
-        self.claims.observe(found)
+        else:
+            self.claims.observe(found)
         return found
 
     async def _create(self, key: Key, tenant: str, workload: str, resume: bool) -> Claim | None:
@@ -231,10 +230,9 @@ class Acquirer:
         return made
 
     async def _observe_live(self, key: Key) -> None:
-        try:
-            self.claims.observe(await self.client.get(CLAIMS, key.name))
-        except NotFound:
-            return
+        found = await self.client.find(CLAIMS, key.name)
+        if found is not None:
+            self.claims.observe(found)
 
     async def _have_back(self, claim: Claim) -> Claim:
         """Say on a Claim whose release failed that its tenant wants the instance; see rounds.py.

@@ -259,10 +259,11 @@ class Applier:
         return written
 
     async def _refresh(self, claim: ClaimSeen) -> None:
-        try:
-            self.claims.observe(await self.client.get(CLAIMS, claim.name))
-        except NotFound:
+        found = await self.client.find(CLAIMS, claim.name)
+        if found is None:
             self._forget(claim)
+        else:
+            self.claims.observe(found)
 
     def _forget(self, claim: ClaimSeen) -> None:
         cached = self.claims.get(self.client.namespace, claim.name)

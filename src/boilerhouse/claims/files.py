@@ -60,12 +60,14 @@ class Files:
 
     async def look_up(self, key: Key, claim: ClaimSeen, *, must: bool) -> None:
         """Ask which version is current; note also that there was no answer, if none is needed."""
+        asked = self.snapshots.current(claim.tenant, claim.workload)
+        if must:
+            self.memory.stored.note(key, claim.uid, await asked)
+            return
         try:
-            async with asyncio.timeout(None if must else LITTLE_PATIENCE):
-                digest = await self.snapshots.current(claim.tenant, claim.workload)
+            async with asyncio.timeout(LITTLE_PATIENCE):
+                digest = await asked
         except (ApiError, Retry, Terminal, TimeoutError) as error:
-            if must:
-                raise
             log.info("claim.base_unknown", claim=key.name, error=str(error))
             self.memory.unanswered.note(key, claim.uid, True)
         else:

@@ -19,7 +19,6 @@ from boilerhouse.instances.seen import ClaimRef
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.resources import LEASES
-from boilerhouse.kube.status import NotFound
 
 Tenancy = tuple[str, str]  # tenant, workload
 
@@ -66,10 +65,10 @@ class Holdings:
         """Return the tenant's Claims as the server has them, the one that counts first."""
         canonical = names.claim_name(tenant, workload)
         known = {claim.metadata.name for claim in self.by_tenancy.get((tenant, workload))}
-        first = await self._get(canonical)
+        first = await self.client.find(CLAIMS, canonical)
         if first is None or phase_of(first) != ClaimPhase.ACTIVE:
             known.add(await self._holder(tenant, workload))
-        others = [await self._get(name) for name in sorted(known - {canonical, ""})]
+        others = [await self.client.find(CLAIMS, name) for name in sorted(known - {canonical, ""})]
         found = [
             claim
             for claim in (first, *others)
@@ -79,18 +78,11 @@ class Holdings:
 
     async def _holder(self, tenant: str, workload: str) -> str:
         """Return the name of the Claim that has the Lease; empty if there is none."""
-        try:
-            lease = await self.client.get(LEASES, names.claim_lease_name(tenant, workload))
-        except NotFound:
+        lease = await self.client.find(LEASES, names.claim_lease_name(tenant, workload))
+        if lease is None:
             return ""
         holder = ClaimRef.parse(lease.spec.holder_identity or "")
         return "" if holder is None else holder.name
-
-    async def _get(self, name: str) -> Claim | None:
-        try:
-            return await self.client.get(CLAIMS, name)
-        except NotFound:
-            return None
 
 
 def _standing(claim: Claim) -> int:

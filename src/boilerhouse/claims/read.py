@@ -35,7 +35,6 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import NotFound
 
 # Stands for "some warm Pod" when decide is asked whether it would take one.
 _ANY = Intent("any", "any")
@@ -188,9 +187,8 @@ class Reader:
         return replace(seen, spare=spare)
 
     async def _live(self, key: Key) -> ClaimSeen | None:
-        try:
-            found = await self.client.get(CLAIMS, key.name, namespace=key.namespace)
-        except NotFound:
+        found = await self.client.find(CLAIMS, key.name, namespace=key.namespace)
+        if found is None:
             cached = self.claims.cache.get(key)
             if cached is not None:
                 self.claims.forget(cached)

@@ -87,10 +87,7 @@ class Rivals:
         return ""
 
     async def _lease(self, claim: ClaimSeen) -> Lease | None:
-        try:
-            return await self._client.get(LEASES, claim_lease_name(claim.tenant, claim.workload))
-        except NotFound:
-            return None
+        return await self._client.find(LEASES, claim_lease_name(claim.tenant, claim.workload))
 
     async def _drop(self, lease: Lease) -> None:
         meta = lease.metadata
@@ -114,9 +111,8 @@ class Rivals:
     async def _lives(
         self, name: str, uid: str = "", not_counting: frozenset[ClaimPhase] = _OVER
     ) -> bool:
-        try:
-            found = await self._client.get(CLAIMS, name)
-        except NotFound:
+        found = await self._client.find(CLAIMS, name)
+        if found is None:
             return False
         phase = ClaimPhase.PENDING if found.status is None else found.status.phase
         return phase not in not_counting and uid in ("", found.metadata.uid)

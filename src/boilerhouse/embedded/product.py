@@ -56,7 +56,7 @@ class Product:
         return self._agents.get((host, port)) or by_network(host, port, patience)
 
     async def route(self, request: Request) -> Answer:
-        """Ask the helper; `Unreachable` while none runs."""
+        """Ask the helper; `Unreachable` while none runs, `Refused` as it is raised."""
         for helper in self._helpers.values():
             return await helper(request)
         raise Unreachable("the snapshot helper does not run")
@@ -77,7 +77,7 @@ class Product:
                 restored=inside.news,
             )
             agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
-            return agent, agent.handle, agent.dispensable
+            return agent, answering(agent.handle), agent.dispensable
 
         return _Served(make, inside, AGENT_PORT, self._agents)
 
@@ -126,7 +126,7 @@ class _Served:
             raise
         self._server = server
         self._address = (host, port)
-        self._known[self._address] = answering(handler)
+        self._known[self._address] = handler
         self._inside.log.write("stderr", f"listening on port {self._port}\n".encode())
 
     async def wait(self) -> int:

@@ -9,8 +9,7 @@ large or refused is told apart, since a decision hangs on it; everything else is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from boilerhouse.agent.protocol import Changes, Refused
@@ -41,7 +40,7 @@ class HelperSnapshots:
     async def current(self, tenant: str, workload: str) -> str:
         """Return the version that a claim would restore; "" if nothing is stored."""
         try:
-            with _translated():
+            with _TRANSLATED:
                 async with asyncio.timeout(PATIENCE):
                     found = await self.snapshots.current(tenant, workload)
         except TimeoutError:
@@ -55,7 +54,7 @@ class HelperSnapshots:
 
         Whether its bytes are good shows when it is restored. Side versions are nobody's past.
         """
-        with _translated():
+        with _TRANSLATED:
             found = await self.snapshots.list(tenant=tenant, workload=workload, versions=True)
         upto = max((v.seq for v in found if v.digest == digest), default=0)
         older = [v for v in found if v.seq < upto and v.kind != "side" and v.digest != digest]
@@ -65,7 +64,7 @@ class HelperSnapshots:
         self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
     ) -> tuple[str, ...]:
         """Put a version into an instance, once; return what of it has no place there any more."""
-        with _translated():
+        with _TRANSLATED:
             restored = await self.snapshots.restore(
                 pod, uid, tenant=tenant, workload=workload, digest=digest, mode=mode
             )
@@ -75,7 +74,7 @@ class HelperSnapshots:
         self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
     ) -> SavedSeen:
         """Freeze an instance and store its files; returns once they are verified and durable."""
-        with _translated():
+        with _TRANSLATED:
             saved = await self.snapshots.save(
                 pod, uid, tenant=tenant, workload=workload, base=base, keep=keep, number=turn
             )
@@ -83,23 +82,29 @@ class HelperSnapshots:
 
     async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
         """Let a frozen instance run on."""
-        with _translated():
+        with _TRANSLATED:
             await self.snapshots.thaw(pod, uid, number=turn)
 
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
         """Return the newest change under directories of an instance."""
-        with _translated():
+        with _TRANSLATED:
             return await self.helper.changes(pod, directories, uid=uid, since=since)
 
     async def usage(self, pod: str, uid: str) -> int:
         """Return the bytes that an instance's directories use, at least."""
-        with _translated():
+        with _TRANSLATED:
             return (await self.helper.usage(pod, uid)).used
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except Refused as refused:
-        raise _KNOWN.get(refused.code, Retry)(str(refused)) from refused
+class _Translated:
+    """Makes of what is refused what claims know."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Refused):
+            raise _KNOWN.get(error.code, Retry)(str(error)) from error
+
+
+_TRANSLATED = _Translated()

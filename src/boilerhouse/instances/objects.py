@@ -52,9 +52,8 @@ class Instances:
 
     async def look_live(self, name: str) -> InstanceSeen | None:
         """Ask the server, and let the informer know."""
-        try:
-            found = await self._client.get(PODS, name)
-        except NotFound:
+        found = await self._client.find(PODS, name)
+        if found is None:
             self._forget(name)
             return None
         self.pods.observe(found)

@@ -26,7 +26,7 @@ from boilerhouse.kube.listing import Listing
 from boilerhouse.kube.pods import Pods
 from boilerhouse.kube.resources import Key, Resource
 from boilerhouse.kube.selectors import Labels
-from boilerhouse.kube.status import ApiError, Gone, Timeout, TooManyRequests, Unavailable
+from boilerhouse.kube.status import ApiError, Gone, NotFound, Timeout, TooManyRequests, Unavailable
 from boilerhouse.kube.wire import JSON, JSON_PATCH, MERGE_PATCH, Reply, Request, Stream, Transport
 
 T = TypeVar("T", bound=Object)
@@ -63,6 +63,14 @@ class Client:
         """Fetch one object; `NotFound` if there is none."""
         path = resource.path(self.where(namespace), name)
         return listing.one(resource, await self.read(Request("GET", path)))
+
+    async def find(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None
+    ) -> T | None:
+        """Fetch one object; None if there is none. For those who expect that as often as not."""
+        path = resource.path(self.where(namespace), name)
+        reply = await self.read(Request("GET", path), also=NotFound.code)
+        return None if reply.status == NotFound.code else listing.one(resource, reply)
 
     async def pages(
         self,
@@ -281,21 +289,25 @@ class Client:
         """Return the namespace meant: None is the client's own, `ALL` is every one."""
         return self.namespace if namespace is None else namespace
 
-    async def call(self, request: Request, *, timeout: float | None = None) -> Reply:
-        """Make one call, once; anything but a success is raised."""
+    async def call(
+        self, request: Request, *, timeout: float | None = None, also: int | None = None
+    ) -> Reply:
+        """Make one call, once; anything but a success, and the status `also`, is raised."""
         reply = await self.transport.request(request, timeout=timeout)
-        if not 200 <= reply.status < 300:
+        if not 200 <= reply.status < 300 and reply.status != also:
             raise ApiError.parse(reply.status, reply.body, reply.headers.get("retry-after", ""))
         return reply
 
-    async def read(self, request: Request, *, timeout: float = READ_BUDGET) -> Reply:
+    async def read(
+        self, request: Request, *, timeout: float = READ_BUDGET, also: int | None = None
+    ) -> Reply:
         """Make a call that changes nothing, again if nobody answered, within `timeout` in all."""
         time = asyncio.get_running_loop().time
         end = time() + timeout
         delay = FIRST_DELAY
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self.call(request, timeout=end - time())
+                return await self.call(request, timeout=end - time(), also=also)
             except (Unavailable, Timeout, TooManyRequests) as error:
                 # Jitter, or all who were refused at one moment come back at one moment.
                 pause = min(max(delay, error.retry_after), LONGEST_DELAY)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -69,20 +70,24 @@ class Resource(Generic[T_co]):
         Parts that would lead elsewhere are refused, an empty name first of all: deleting the object
         called "" would delete every one.
         """
-        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
-        if self.namespaced and namespace:
-            parts += ["namespaces", segment(namespace)]
-        elif self.namespaced and name is not None:
+        if not self.namespaced:
+            namespace = ""
+        elif not namespace and name is not None:
             raise BadRequest(f"{self.kind} {name}: a namespace is needed", kind=self.plural)
-        parts.append(self.plural)
+        path = _home(self.group, self.version, namespace, self.plural)
         if name is not None:
-            parts.append(segment(name))
-        if subresource:
-            parts.append(subresource)
-        return "/" + "/".join(parts)
+            path = f"{path}/{segment(name)}"
+        return f"{path}/{subresource}" if subresource else path
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@lru_cache(maxsize=1024)  # as many as a process has resources and namespaces, for all calls
+def _home(group: str, version: str, namespace: str, plural: str) -> str:
+    """Build the path of all objects of a resource."""
+    api = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{api}/namespaces/{segment(namespace)}/{plural}" if namespace else f"{api}/{plural}"
 
 
 _MISREAD = re.compile(r"[/%\\?#\x00-\x1f]")

@@ -25,8 +25,8 @@ back, without a worker, until the way is clear or it has been long enough.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -46,6 +46,7 @@ P = TypeVar("P")
 
 log = structlog.get_logger(__name__)
 
+AT_ONCE = timedelta(0)
 MOST_PASSES = 32  # in a row, inline: enough for any claim, and no spin if a decision never settles
 
 
@@ -90,7 +91,7 @@ class Controller(Generic[K, S, P]):
         self._recorder = recorder
         self._workers = workers
         self._resync = resync
-        self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
+        self._locks: dict[K, _KeyLock[K]] = {}
         self._way = way
         self._gives_way = gives_way
         self._patience = patience
@@ -148,6 +149,7 @@ class Controller(Generic[K, S, P]):
         What happens to the object meanwhile asks for one more pass afterwards, by a worker; so
         does what is left if the passes run out. Errors reach the caller, and are retried as well.
         """
+        again_in: timedelta | None = None
         async with self._holding(key):
             self.queue.hold(key)
             try:
@@ -155,9 +157,12 @@ class Controller(Generic[K, S, P]):
                     error, again_in = await self._pass(key)
                     if error is not None:
                         raise error
-                    if done() or again_in is None or again_in > timedelta(0):
+                    if done() or again_in is None or again_in > AT_ONCE:
                         return
             finally:
+                # Also if the caller leaves in the midst of a pass: what the last one wanted.
+                if again_in is not None:
+                    self.queue.add_after(key, again_in)
                 self.queue.done(key)
 
     def busy(self, key: K) -> bool:
@@ -183,7 +188,9 @@ class Controller(Generic[K, S, P]):
             try:
                 async with self._holding(key):
                     with self._working(key):
-                        await self._pass(key)
+                        _, again_in = await self._pass(key)
+                if again_in is not None:
+                    self.queue.add_after(key, again_in)
             finally:
                 self._since.pop(key, None)
                 self.queue.done(key)
@@ -224,7 +231,10 @@ class Controller(Generic[K, S, P]):
         self.queue.add(key)
 
     async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
-        """Run read → decide → apply once and settle the queue; return the error and when next."""
+        """Run read → decide → apply once; return the error, or when another pass is wanted.
+
+        After an error the queue knows that already.
+        """
         seen: S | None = None
         again_in: timedelta | None = None
         plan: P | None = None
@@ -236,7 +246,8 @@ class Controller(Generic[K, S, P]):
             if seen is not None:
                 plan = self._decide(seen)
                 again_in = await self._apply(key, seen, plan)
-            result = self._settle(key, again_in)
+            self.queue.forget(key)
+            result = "done" if again_in is None else "again"
         except Exception as caught:  # noqa: BLE001 - whatever a step raises, the loop lives on
             error = caught
             result = self._settle_error(key, caught)
@@ -248,13 +259,6 @@ class Controller(Generic[K, S, P]):
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))
         return error, again_in
-
-    def _settle(self, key: K, again_in: timedelta | None) -> str:
-        self.queue.forget(key)
-        if again_in is None:
-            return "done"
-        self.queue.add_after(key, again_in)
-        return "again"
 
     def _settle_error(self, key: K, error: Exception) -> str:
         """Decide what a failed pass means. It is logged, counted and recorded, never swallowed."""
@@ -295,16 +299,35 @@ class Controller(Generic[K, S, P]):
             for key in list(self.keys()):
                 self.queue.add_after(key, spread * self._chance.random())
 
-    @asynccontextmanager
-    async def _holding(self, key: K) -> AsyncIterator[None]:
-        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = (lock, users + 1)
+    def _holding(self, key: K) -> _KeyLock[K]:
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = _KeyLock(self._locks, key)
+        return lock
+
+
+class _KeyLock(Generic[K]):
+    """The lock of one key, in a table for as long as somebody holds it or waits for it."""
+
+    def __init__(self, table: dict[K, _KeyLock[K]], key: K) -> None:
+        self._table = table
+        self._key = key
+        self._lock = asyncio.Lock()
+        self._users = 0
+
+    async def __aenter__(self) -> None:
+        self._users += 1
         try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks[key]
-            if users == 1:
-                del self._locks[key]
-            else:
-                self._locks[key] = (lock, users - 1)
+            await self._lock.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            del self._table[self._key]

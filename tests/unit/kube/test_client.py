@@ -59,6 +59,29 @@ async def test_get_decodes_only_the_fields_we_read() -> None:
     assert (script.last.method, script.last.path) == ("GET", "/api/v1/namespaces/default/pods/web")
 
 
+async def test_find_says_none_of_what_is_not_there() -> None:
+    """What is there is decoded; absence is no error, and every other refusal is one."""
+    api, script = client(
+        ok(pod("web", 7)),
+        ok(status(404, "NotFound"), 404),
+        ok(status(403, "Forbidden"), 403),
+    )
+    found = await api.find(PODS, "web")
+    assert found is not None
+    assert found.metadata.name == "web"
+    assert await api.find(PODS, "web") is None
+    assert (script.last.method, script.last.path) == ("GET", "/api/v1/namespaces/default/pods/web")
+    with pytest.raises(Forbidden):
+        await api.find(PODS, "web")
+
+
+@pytest.mark.looptime
+async def test_find_asks_again_when_nobody_answers() -> None:
+    """Absence is believed only of a server that answered."""
+    api, _ = client(Unavailable("gone"), ok(status(404, "NotFound"), 404))
+    assert await api.find(PODS, "web") is None
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [
