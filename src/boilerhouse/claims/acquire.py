@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from boilerhouse.claims import build
 from boilerhouse.claims.decide import INSTANCE_READY
-from boilerhouse.claims.holdings import Holdings, tenancy
+from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
 from boilerhouse.claims.intent import cold
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory
@@ -77,32 +77,33 @@ class Acquired:
 
     @property
     def phase(self) -> ClaimPhase:
-        return ClaimPhase.RELEASING if self.claim is None else _status(self.claim).phase
+        return ClaimPhase.RELEASING if self.claim is None else phase_of(self.claim)
 
     @property
     def usable(self) -> bool:
         return self.claim is not None and _usable(self.claim)
 
 
-@dataclass(slots=True)
 class _Stages:
     """Named stages of one call, one after another; together they are the whole of it."""
 
-    clock: Clock
-    seconds: dict[str, float] = field(default_factory=dict)
-    _name: str = ""
-    _began: float = 0.0
+    def __init__(self, clock: Clock, first: str) -> None:
+        self._clock = clock
+        self._seconds: dict[str, float] = {}
+        self._name = first
+        self._began = clock.monotonic()
 
-    def stage(self, name: str) -> _Stages:
-        self._name = name
-        return self
+    def begin(self, name: str) -> None:
+        """End the stage before, and begin one: maybe one that there was already."""
+        now = self._clock.monotonic()
+        took = now - self._began
+        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + took
+        self._name, self._began = name, now
 
-    def __enter__(self) -> None:
-        self._began = self.clock.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        took = self.clock.monotonic() - self._began
-        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + took
+    def end(self) -> dict[str, float]:
+        """Return the seconds of each."""
+        self.begin("")
+        return self._seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Acquirer:
             raise BadTenant(names.TENANT_RULE)
         deadline = asyncio.get_running_loop().time() + wait.total_seconds()
         key = Key(self.client.namespace, names.claim_name(tenant, workload))
-        stages = _Stages(self.clock)
+        stages = _Stages(self.clock, "lookup")
         created = False
         claim: Claim | None = None
         first = True
@@ -150,48 +151,48 @@ class Acquirer:
             # Time runs out for waiting only: what was asked for is written down in any case.
             async with asyncio.timeout(None) as patience:
                 while True:
-                    with stages.stage("lookup"):
-                        if not created:
-                            key = Key(key.namespace, self.holdings.likely(tenant, workload))
-                        claim = await self._look(key, live=not created)
-                        if claim is None and key.name != names.claim_name(tenant, workload):
-                            continue  # it went just now, whatever its name was
+                    stages.begin("lookup")
+                    if not created:
+                        key = Key(key.namespace, self.holdings.likely(tenant, workload))
+                    claim = await self._look(key, live=not created)
+                    if claim is None and key.name != names.claim_name(tenant, workload):
+                        continue  # it went just now, whatever its name was
                     if claim is not None and not is_for(claim, tenant, workload):
                         raise AnotherTenant(f"claim {key.name} is for another tenant or workload")
                     if claim is None:
-                        with stages.stage("create"):
-                            claim = await self._create(key, tenant, workload, resume)
+                        stages.begin("create")
+                        claim = await self._create(key, tenant, workload, resume)
                         created = created or claim is not None
                         if claim is None:
                             continue  # somebody else was first: it is theirs that we wait for
                     elif _usable(claim) and first and self.alive(claim):
                         self.touched(claim)
-                        return Acquired(claim, False, Source.EXISTING, stages.seconds)
-                    elif first and _status(claim).phase == ClaimPhase.ERROR:
+                        return Acquired(claim, False, Source.EXISTING, stages.end())
+                    elif first and phase_of(claim) == ClaimPhase.ERROR:
                         self.memory.try_again(key)  # the tenant wants it tried now
                     elif _is_lost_to_us(claim):
                         raise ClaimDeleted(claim)
                     elif _is_to_be_had_back(claim):
-                        with stages.stage("bind"):
-                            claim = await self._have_back(claim)
+                        stages.begin("bind")
+                        claim = await self._have_back(claim)
                         ran = claim.metadata.uid
                     if first:
                         patience.reschedule(deadline)
                         ran = claim.metadata.uid if _usable(claim) else ran
                     first = False
-                    with stages.stage("bind"):
-                        await self._settle(key)
-                    with stages.stage("wait"):
-                        claim = await self._settled(key)
+                    stages.begin("bind")
+                    await self._settle(key)
+                    stages.begin("wait")
+                    claim = await self._settled(key)
                     if claim is not None and not (_is_leaving(claim) or _is_to_be_had_back(claim)):
                         same = claim.metadata.uid == ran
                         source = Source.EXISTING if same else _status(claim).source
-                        return Acquired(claim, created, source, stages.seconds)
+                        return Acquired(claim, created, source, stages.end())
         except TimeoutError:
             # As it is by now, and not as it was before the wait: it may say what it waits for.
             claim = self.claims.cache.get(key) or claim
             source = None if claim is None else _status(claim).source
-            return Acquired(claim, created, source, stages.seconds)
+            return Acquired(claim, created, source, stages.end())
 
     async def _look(self, key: Key, *, live: bool) -> Claim | None:
         """Return the Claim; the cache may say that it is not there, since creating it will tell."""
@@ -264,7 +265,7 @@ class Acquirer:
         """Wait until there is something to answer; None when the Claim is gone or spent."""
         await self.news.until(key, lambda: self._has_answer(key))
         claim = self.claims.cache.get(key)
-        if claim is not None and _status(claim).phase == ClaimPhase.RELEASED:
+        if claim is not None and phase_of(claim) == ClaimPhase.RELEASED:
             if key.name == names.claim_name(*tenancy(claim)):
                 await self._remove_spent(claim)
             return None
@@ -278,7 +279,7 @@ class Acquirer:
         claim = self.claims.cache.get(key)
         if claim is None:
             return True
-        phase = _status(claim).phase
+        phase = phase_of(claim)
         if _is_to_be_had_back(claim) or _is_lost_to_us(claim):
             return True
         if _is_leaving(claim):
@@ -312,13 +313,13 @@ def _is_leaving(claim: Claim) -> bool:
     return (
         claim.metadata.deletion_timestamp is not None
         or names.RELEASE in claim.metadata.annotations
-        or _status(claim).phase in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
+        or phase_of(claim) in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
     )
 
 
 def _is_to_be_had_back(claim: Claim) -> bool:
     """Whether its instance could not be saved, still lives, and nobody has asked for it yet."""
-    if _status(claim).phase != ClaimPhase.RELEASE_FAILED:
+    if phase_of(claim) != ClaimPhase.RELEASE_FAILED:
         return False
     seen = claim_seen(claim)
     return not seen.deleting and (seen.release or seen.again <= release_of(seen.status).round)
@@ -331,8 +332,8 @@ def _is_lost_to_us(claim: Claim) -> bool:
 
 def _usable(claim: Claim) -> bool:
     """Whether a tenant can be sent there: Active, staying, and not in a crash loop."""
-    status = _status(claim)
-    if status.phase != ClaimPhase.ACTIVE or _is_leaving(claim):
+    status = claim.status
+    if status is None or status.phase != ClaimPhase.ACTIVE or _is_leaving(claim):
         return False
     ready = find(status.conditions, INSTANCE_READY)
     return ready is None or ready.status == ConditionStatus.TRUE

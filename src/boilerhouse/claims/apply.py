@@ -96,6 +96,9 @@ class Applier:
         match plan:
             case Wait(_, again_in):
                 return again_in
+            case Do((step,)):
+                await self._step(key, seen, step)
+                return AT_ONCE
             case Do(steps):
                 await asyncio.gather(*(self._step(key, seen, step) for step in steps))
                 return AT_ONCE

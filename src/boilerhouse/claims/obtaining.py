@@ -122,7 +122,7 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
             return Do(beside)  # it must be known before the Pod is made what it waits for
         plan = restoring.written_down(seen, claim)
         return plan or Do((CreatePod(intent.pod, restoring.wanted(seen, claim)), *beside))
-    if its_own or pod.uid != intent.uid or pod.claim is not None or pod.terminating or not pod.pool:
+    if not _is_free(pod, intent):
         # Its own, and at its end (it was never Active: nothing in it is worth waiting for); another
         # Pod of that name; another claim's; or none that a claim may have.
         return _choice(seen, claim)
@@ -130,6 +130,20 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
     if not fit or restoring.misfit(seen, claim, pod):
         return Do((DeletePod(pod, "a claim had chosen it, and it is not fit to be used"),))
     return Do((BindPod(pod), *beside))
+
+
+def keeps_choice(seen: Seen, claim: ClaimSeen) -> bool:
+    """Whether the Pod that was chosen can be had, or is: then no other is chosen."""
+    pod, intent = seen.pod, claim.intent
+    if pod is None or intent is None or restoring.misfit(seen, claim, pod):
+        return False
+    its_own = claim.owns(pod) and not (pod.terminating or pod.ended)
+    return its_own or _is_free(pod, intent)
+
+
+def _is_free(pod: InstanceSeen, intent: Intent) -> bool:
+    """Whether the Pod is the very one that was chosen, and waits for its claim."""
+    return pod.uid == intent.uid and pod.claim is None and not pod.terminating and bool(pod.pool)
 
 
 def _with_own_pod(

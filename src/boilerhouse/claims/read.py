@@ -9,7 +9,7 @@ spares, memory ─┘
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from boilerhouse.claims.decide import decide
@@ -19,7 +19,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.obtaining import LOOK_AGAIN
+from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
 from boilerhouse.claims.restoring import wanted_of
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
@@ -35,7 +35,9 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import Key
+from boilerhouse.kube.views import Views
 
+_OBTAINING = frozenset({ClaimPhase.PENDING, ClaimPhase.ERROR})
 # Stands for "some warm Pod" when decide is asked whether it would take one.
 _ANY = Intent("any", "any")
 
@@ -103,12 +105,13 @@ class Reader:
     turn: Callable[[InstanceSeen], str]  # the node that an instance is to leave now
     patience: Patience
     clock: Clock
+    views: Views[Claim, ClaimSeen] = field(default_factory=lambda: Views(claim_seen))
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither claim nor Pod of it."""
         carrying = [self.instances.view(pod) for pod in self.by_claim.get(key.name)]
         held = self.claims.cache.get(key)
-        claim = None if held is None else claim_seen(held)
+        claim = None if held is None else self.views.of(held)
         if claim is None or _strays(claim, carrying):
             # In this order: what the Pods carry was true before the server is asked for the claim,
             # so a claim that the server does not name then is no more, or never will be again.
@@ -150,6 +153,7 @@ class Reader:
         turn = wanted_of(claim, stored) if status.claimed_at is None else str(number)
         thawed = max(number, claim.again)
         active = status.phase == ClaimPhase.ACTIVE
+        had = None if status.phase in _OBTAINING else pod  # what the tenant has used
         return Seen(
             now=self.clock.now(),
             claim=claim,
@@ -168,16 +172,17 @@ class Reader:
             delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
             skipped=() if pod is None else memory.skipped.get(key, pod.uid) or (),
             hooked=pod is not None and memory.hooked.get(key, turn_of(pod, turn)) is not None,
-            saved=None if pod is None else memory.saved.get(key, frozen_as(pod, number)),
-            thawed=pod is not None and memory.thawed.get(key, frozen_as(pod, thawed)) is not None,
-            changes=None if pod is None else memory.changes.get(key, pod.uid),
-            usage=None if pod is None or not pod.overlays else memory.usage(key, pod),
+            saved=None if had is None else memory.saved.get(key, frozen_as(had, number)),
+            thawed=had is not None and memory.thawed.get(key, frozen_as(had, thawed)) is not None,
+            changes=None if had is None else memory.changes.get(key, had.uid),
+            usage=None if had is None or not had.overlays else memory.usage(key, had),
         )
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:
         """Reserve a warm Pod if the decision would take one."""
-        assert seen.claim is not None, "only a Claim chooses"
-        if seen.claim.status.phase not in (ClaimPhase.PENDING, ClaimPhase.ERROR):
+        claim = seen.claim
+        assert claim is not None, "only a Claim chooses"
+        if claim.status.phase not in _OBTAINING or keeps_choice(seen, claim):
             return seen
         plan = decide(replace(seen, spare=_ANY))
         if not isinstance(plan, WriteIntent) or plan.intent != _ANY:
@@ -194,7 +199,7 @@ class Reader:
                 self.claims.forget(cached)
             return None
         self.claims.observe(found)
-        return claim_seen(found)
+        return self.views.of(found)
 
 
 def _strays(claim: ClaimSeen | None, carrying: list[InstanceSeen]) -> tuple[InstanceSeen, ...]:

@@ -65,7 +65,7 @@ def patiently(seen: Seen, *steps: Step) -> Do | Wait:
 def setback_of(seen: Seen, *steps: Step | type[Step]) -> Setback | None:
     """Return how one of these steps, or kinds of steps, failed the last time."""
     setback = seen.setback
-    kinds = {step if isinstance(step, type) else type(step) for step in steps}
-    if setback is None or setback.step not in {kind.__name__ for kind in kinds}:
+    if setback is None:
         return None
-    return setback
+    kinds = (step if isinstance(step, type) else type(step) for step in steps)
+    return setback if any(kind.__name__ == setback.step for kind in kinds) else None

@@ -13,11 +13,14 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
 # Bytes that may wait for a slow reader.
 ROOM = 1 << 20
+# Seconds before the thread waits to be woken again: to wake it costs who writes more than a line.
+LINGER = 0.01
 # Seconds that an exit waits for a reader.
 PATIENCE = 1.0
 
@@ -63,6 +66,10 @@ class Outlet:
             with self._changed:
                 self._writing = False
                 self._changed.notify_all()
+                last = not self._waiting
+            if last:
+                time.sleep(LINGER)
+            with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 piece = self._waiting.popleft()
                 self._writing = True

@@ -90,4 +90,7 @@ def with_condition(
 
 def find(conditions: Iterable[Condition], type: str) -> Condition | None:  # noqa: A002
     """Return the condition of a type, or None if nothing was stated yet."""
-    return next((condition for condition in conditions if condition.type == type), None)
+    for condition in conditions:
+        if condition.type == type:
+            return condition
+    return None

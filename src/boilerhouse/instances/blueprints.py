@@ -13,7 +13,7 @@ from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.status import NotFound
+from boilerhouse.kube.views import Views
 from boilerhouse.workloads.machine import WorkloadPhase
 from boilerhouse.workloads.model import WorkloadSpec
 from boilerhouse.workloads.objects import WORKLOADS
@@ -28,24 +28,24 @@ class Blueprints:
         self._client = client
         self._workloads = workloads
         self._settings = settings
+        self._views = Views(self._blueprint, REMEMBERED)
         self._known: dict[tuple[str, int], tuple[WorkloadSpec, str]] = {}
 
     async def look(self, name: str) -> Blueprint | None:
         """Return the workload; None only after the server said that there is none."""
         found = self.cached(name)
         if found is None:
-            try:
-                live = await self._client.get(WORKLOADS, name)
-            except NotFound:
+            live = await self._client.find(WORKLOADS, name)
+            if live is None:
                 return None
             self._workloads.observe(live)
-            found = self._blueprint(live)
+            found = self._views.of(live)
         return found
 
     def cached(self, name: str) -> Blueprint | None:
         """Return the workload if the informer knows it; None proves nothing."""
         held = self._workloads.get(self._client.namespace, name)
-        return None if held is None else self._blueprint(held)
+        return None if held is None else self._views.of(held)
 
     def _blueprint(self, workload: Dynamic) -> Blueprint:
         meta, status = workload.metadata, workload.status

@@ -17,8 +17,7 @@ from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS
 from boilerhouse.kube.status import AlreadyExists, Conflict, Invalid, NotFound
-
-REMEMBERED = 20_000
+from boilerhouse.kube.views import Views
 
 
 class Instances:
@@ -27,21 +26,7 @@ class Instances:
     def __init__(self, client: Client, pods: Informer[Pod]) -> None:
         self._client = client
         self.pods = pods
-        self._views: dict[str, tuple[str, InstanceSeen]] = {}  # by UID, with the version it is of
-
-    def view(self, pod: Pod) -> InstanceSeen:
-        """Return what decisions may know of a Pod; made once for each version of it.
-
-        A pool looks at all its Pods whenever one of them changes.
-        """
-        meta = pod.metadata
-        version, seen = self._views.get(meta.uid, ("", None))
-        if seen is None or version != meta.resource_version:
-            seen = instance(pod)
-            if len(self._views) >= REMEMBERED:
-                self._views.clear()
-            self._views[meta.uid] = meta.resource_version, seen
-        return seen
+        self.view = Views(instance).of  # what decisions may know of a Pod
 
     async def look(self, name: str, uid: str = "") -> InstanceSeen | None:
         """Return the Pod of this name (and UID); None only after the server said so."""

@@ -1,0 +1,39 @@
+"""What is made of an object, once for each version of it.
+
+object ─► Views.of ─► whatever a pure function makes of it
+
+Passes look at the same objects again and again: a pool at all its Pods whenever one of them
+changes, a claim at its workload and at itself. What they see of an object changes when it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from boilerhouse.kube.kinds import Object
+
+T = TypeVar("T", bound=Object)
+V = TypeVar("V")
+
+LIMIT = 20_000  # objects; then all are made anew, as they are asked for
+
+
+class Views(Generic[T, V]):
+    """The views that `make` gives; the newest of each object is remembered."""
+
+    def __init__(self, make: Callable[[T], V], limit: int = LIMIT) -> None:
+        self._make = make
+        self._limit = limit
+        self._made: dict[str, tuple[str, V]] = {}  # by UID, with the version it is of
+
+    def of(self, item: T) -> V:
+        meta = item.metadata
+        known = self._made.get(meta.uid)
+        if known is not None and known[0] == meta.resource_version:
+            return known[1]
+        made = self._make(item)
+        if len(self._made) >= self._limit:
+            self._made.clear()
+        self._made[meta.uid] = meta.resource_version, made
+        return made

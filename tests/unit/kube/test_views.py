@@ -1,0 +1,42 @@
+"""Views: made once for each version of an object, and forgotten in time."""
+
+from __future__ import annotations
+
+from boilerhouse.kube.kinds import Bare, ObjectMeta
+from boilerhouse.kube.views import Views
+
+
+def item(uid: str, version: str) -> Bare:
+    return Bare(metadata=ObjectMeta(name=uid, uid=uid, resource_version=version))
+
+
+def test_a_view_is_made_once_for_each_version() -> None:
+    """The same version is not looked at again; another one, newer or older, is."""
+    made: list[str] = []
+
+    def make(bare: Bare) -> str:
+        made.append(bare.metadata.resource_version)
+        return f"{bare.metadata.uid} at {bare.metadata.resource_version}"
+
+    views = Views(make)
+    assert [views.of(item("a", version)) for version in ("1", "1", "2", "1")] == [
+        "a at 1",
+        "a at 1",
+        "a at 2",
+        "a at 1",
+    ]
+    assert made == ["1", "2", "1"]
+
+
+def test_no_more_views_are_kept_than_allowed() -> None:
+    """However many objects come by, memory is bounded."""
+    made: list[str] = []
+
+    def make(bare: Bare) -> str:
+        made.append(bare.metadata.uid)
+        return bare.metadata.uid
+
+    views = Views(make, limit=2)
+    for uid in ("a", "b", "c", "c", "a"):
+        assert views.of(item(uid, "1")) == uid
+    assert made == ["a", "b", "c", "a"]
