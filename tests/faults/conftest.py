@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,3 +25,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("this machine does not allow to mount a small file system")
     yield directory
     subprocess.run(["umount", str(directory)], check=True)
+
+
+@pytest.fixture
+def file_limit() -> Iterator[Any]:
+    """Lets a test cap the size of files, and lifts the cap: a full disk that needs no root."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int | None) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+
+    yield limit
+    limit(None)
+    signal.signal(signal.SIGXFSZ, before)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-import signal
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +19,6 @@ def key(name: str) -> Key:
 
 def body(name: str, size: int = 1000) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"text": "x" * size}}
-
-
-@pytest.fixture
-def file_limit() -> Iterator[Any]:
-    """Lets a test cap the size of files, and lifts the cap: a full disk that needs no root."""
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(size: int | None) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
-
-    yield limit
-    limit(None)
-    signal.signal(signal.SIGXFSZ, before)
 
 
 async def fill_until_failure(store: Store, prefix: str, size: int = 20_000) -> list[str]:

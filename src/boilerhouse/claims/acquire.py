@@ -147,6 +147,7 @@ class Acquirer:
         claim: Claim | None = None
         first = True
         ran = ""  # UID of a claim that ran when we came, though its instance needed a look
+        made = ""  # version of a claim that we created ahead of the disk
         try:
             # Time runs out for waiting only: what was asked for is written down in any case.
             async with asyncio.timeout(None) as patience:
@@ -162,9 +163,9 @@ class Acquirer:
                     if claim is None:
                         stages.begin("create")
                         claim = await self._create(key, tenant, workload, resume)
-                        created = created or claim is not None
                         if claim is None:
                             continue  # somebody else was first: it is theirs that we wait for
+                        created, made = True, claim.metadata.resource_version
                     elif _usable(claim) and first and self.alive(claim):
                         self.touched(claim)
                         return Acquired(claim, False, Source.EXISTING, stages.end())
@@ -191,6 +192,8 @@ class Acquirer:
         except TimeoutError:
             # As it is by now, and not as it was before the wait: it may say what it waits for.
             claim = self.claims.cache.get(key) or claim
+            if claim is not None and claim.metadata.resource_version == made:
+                claim = await self._on_disk(claim)
             source = None if claim is None else _status(claim).source
             return Acquired(claim, created, source, stages.end())
 
@@ -222,13 +225,24 @@ class Acquirer:
             tenant, workload, resume=resume, intent=intent, now=self.clock.now()
         )
         try:
-            made = await self.client.create(CLAIMS, body)
+            # Whoever is answered has it on disk: it is Active by then, in Error, or `_on_disk`.
+            made = await self.client.create(CLAIMS, body, ahead=True)
         except AlreadyExists:
             self.spares.give_back(key)
             await self._observe_live(key)
             return None
         self.claims.observe(made)
         return made
+
+    async def _on_disk(self, claim: Claim) -> Claim | None:
+        """Wait until a Claim is on disk that was created ahead and not written since.
+
+        A patch that changes nothing is answered when what it found is on disk.
+        """
+        try:
+            return await self.client.merge_patch(CLAIMS, claim.metadata.name, {})
+        except NotFound:
+            return None
 
     async def _observe_live(self, key: Key) -> None:
         found = await self.client.find(CLAIMS, key.name)

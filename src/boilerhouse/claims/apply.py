@@ -158,7 +158,9 @@ class Applier:
         assert claim is not None, "only a Pod can be left without its Claim"
         match step:
             case BindPod(pod):
-                if await self.instances.patch(pod, build.binding(claim.ref, claim.tenant)):
+                # Nobody is told of it before the Claim is written: Active, or why it is not.
+                binding = build.binding(claim.ref, claim.tenant)
+                if await self.instances.patch(pod, binding, ahead=True):
                     log.debug("claim.bound", claim=claim.name, pod=pod.name)
             case CreatePod(name, restore):
                 await self._create(claim, seen, name, restore)

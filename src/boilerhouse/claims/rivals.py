@@ -87,7 +87,9 @@ class Rivals:
         return ""
 
     async def _lease(self, claim: ClaimSeen) -> Lease | None:
-        return await self._client.find(LEASES, claim_lease_name(claim.tenant, claim.workload))
+        name = claim_lease_name(claim.tenant, claim.workload)
+        # Its own sign may have been written ahead: so must the other's be read.
+        return await self._client.find(LEASES, name, ahead=True)
 
     async def _drop(self, lease: Lease) -> None:
         meta = lease.metadata

@@ -177,6 +177,7 @@ class ApiServer:
         if method == "GET" and not sub and (not target.name or target.watch):
             if target.watch or truth(request, "watch"):
                 return self._watches.answer(target, request, rendering)
+            await self._store.settle()
             return self._lists.answer(target, request, rendering)
         shape = "one" if target.name else "many"
         verb = self._table.get((method, shape, sub))

@@ -49,7 +49,8 @@ class Instances:
         name = body["metadata"]["name"]
         # One of an earlier try will do: agent and helper both read it from there.
         with contextlib.suppress(AlreadyExists):
-            await self._client.create(SECRETS, build.agent_secret(name, token()))
+            secret = build.agent_secret(name, token())
+            await self._client.create(SECRETS, secret, ahead=True)  # of the Pod, which is not
         try:
             self.pods.observe(await self._client.create(PODS, body))
         except AlreadyExists:
@@ -72,17 +73,22 @@ class Instances:
             self._forget(seen.name, seen.uid)
         return True
 
-    async def patch(self, seen: InstanceSeen, operations: list[dict[str, Any]]) -> bool:
+    async def patch(
+        self, seen: InstanceSeen, operations: list[dict[str, Any]], *, ahead: bool = False
+    ) -> bool:
         """Change the Pod if it is still as it was seen; say whether it was.
 
         The tests come first in the patch: UID and resourceVersion of the state decided on.
+        For `ahead` see `Request`.
         """
         tests = [
             {"op": "test", "path": "/metadata/uid", "value": seen.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": seen.version},
         ]
         try:
-            changed = await self._client.json_patch(PODS, seen.name, [*tests, *operations])
+            changed = await self._client.json_patch(
+                PODS, seen.name, [*tests, *operations], ahead=ahead
+            )
         except (Conflict, NotFound, Invalid):
             # A failed test is 422, and so is a patch that is wrong: only a changed Pod excuses it.
             now = await self.look_live(seen.name)

@@ -184,6 +184,8 @@ class Cache(Mapping[Key, T]):
             if restored:
                 if held != item:
                     self._put(key, item)
+            elif held is not None and version(item) < version(held) <= revision:
+                self._put(key, item)  # what we hold was answered and never came to be
             elif version(item) >= self._gone.get(item.metadata.uid, 0) and _newer(item, held):
                 self._put(key, item)
         for key in [key for key in self._items if key not in listed]:

@@ -65,11 +65,19 @@ class Client:
         return listing.one(resource, await self.read(Request("GET", path)))
 
     async def find(
-        self, resource: Resource[T], name: str, *, namespace: str | None = None
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        ahead: bool = False,
     ) -> T | None:
-        """Fetch one object; None if there is none. For those who expect that as often as not."""
+        """Fetch one object; None if there is none. For those who expect that as often as not.
+
+        For `ahead` see `Request`.
+        """
         path = resource.path(self.where(namespace), name)
-        reply = await self.read(Request("GET", path), also=NotFound.code)
+        reply = await self.read(Request("GET", path, ahead=ahead), also=NotFound.code)
         return None if reply.status == NotFound.code else listing.one(resource, reply)
 
     async def pages(
@@ -168,10 +176,17 @@ class Client:
         ):
             yield events
 
-    async def create(self, resource: Resource[T], body: Body, *, namespace: str | None = None) -> T:
+    async def create(
+        self,
+        resource: Resource[T],
+        body: Body,
+        *,
+        namespace: str | None = None,
+        ahead: bool = False,
+    ) -> T:
         """Create; `AlreadyExists` if the name is taken. `apiVersion` and `kind` may be left out."""
         path = resource.path(self.where(_namespace_in(body, namespace)))
-        return await self._write(resource, "POST", path, _typed(resource, body))
+        return await self._write(resource, "POST", path, _typed(resource, body), ahead=ahead)
 
     async def replace(
         self,
@@ -210,10 +225,11 @@ class Client:
         *,
         namespace: str | None = None,
         subresource: str = "",
+        ahead: bool = False,
     ) -> T:
         """Apply operations in order (RFC 6902); one that fails, `test` too, is `Invalid`."""
         path = resource.path(self.where(namespace), name, subresource)
-        return await self._write(resource, "PATCH", path, operations, JSON_PATCH)
+        return await self._write(resource, "PATCH", path, operations, JSON_PATCH, ahead=ahead)
 
     async def delete(
         self,
@@ -334,21 +350,36 @@ class Client:
             yield stream
 
     async def _write(
-        self, resource: Resource[T], method: str, path: str, body: object, content: str = JSON
+        self,
+        resource: Resource[T],
+        method: str,
+        path: str,
+        body: object,
+        content: str = JSON,
+        *,
+        ahead: bool = False,
     ) -> T:
-        return listing.one(resource, await self.call(_request(method, path, body, content)))
+        request = _request(method, path, body, content, ahead=ahead)
+        return listing.one(resource, await self.call(request))
 
 
 builtin_list = list  # inside the class the name is a verb
 
 
 def _request(
-    method: str, path: str, body: object, content_type: str = JSON, query: Query = ()
+    method: str,
+    path: str,
+    body: object,
+    content_type: str = JSON,
+    query: Query = (),
+    *,
+    ahead: bool = False,
 ) -> Request:
     if body is None:
         return Request(method, path, tuple(query))
     encoded = msgspec.json.encode(body)
-    return Request(method, path, tuple(query), {"content-type": content_type}, encoded)
+    headers = {"content-type": content_type}
+    return Request(method, path, tuple(query), headers, encoded, ahead)
 
 
 def _query(

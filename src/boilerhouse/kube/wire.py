@@ -23,13 +23,18 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call. Header names are lower case; `path` is decoded and starts with a slash."""
+    """One call. Header names are lower case; `path` is decoded and starts with a slash.
+
+    `ahead`: it may be answered before it is on disk, by a server that can. Only for who waits for
+    a later write of its own, not ahead, before anybody is told: see `embedded/storage/store.py`.
+    """
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    ahead: bool = False
 
     def param(self, name: str, default: str = "") -> str:
         """Return the first value of a query parameter."""

@@ -18,6 +18,7 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 class WriteOptions:
     validation: Literal["Ignore", "Strict", "Warn"]
     dry_run: bool
+    ahead: bool = False
 
     @property
     def duplicates(self) -> Literal["ignore", "likely", "all"]:
@@ -52,7 +53,7 @@ class WriteOptions:
 def write_options(request: Request, name: str) -> WriteOptions:
     """Read the parameters; `name` is the type they make up, for the refusal: `CreateOptions`."""
     if not request.query:
-        return _DEFAULT
+        return _AHEAD if request.ahead else _DEFAULT
     causes: list[Cause] = []
     validation = request.param("fieldValidation")
     if validation not in _VALIDATIONS:
@@ -65,7 +66,7 @@ def write_options(request: Request, name: str) -> WriteOptions:
         chosen = "Ignore"
     elif validation == "Strict":
         chosen = "Strict"
-    return WriteOptions(chosen, "All" in request.params("dryRun"))
+    return WriteOptions(chosen, "All" in request.params("dryRun"), request.ahead)
 
 
 def dry_run_causes(values: Sequence[str]) -> list[Cause]:
@@ -76,3 +77,4 @@ def dry_run_causes(values: Sequence[str]) -> list[Cause]:
 
 
 _DEFAULT = WriteOptions("Warn", dry_run=False)
+_AHEAD = WriteOptions("Warn", dry_run=False, ahead=True)

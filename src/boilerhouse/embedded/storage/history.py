@@ -29,6 +29,8 @@ FRESH_BYTES = 4 << 20
 # So that one watcher that catches up does not hold the loop for long, nor much memory.
 MAX_BATCH = 500
 MAX_BATCH_BYTES = 256 << 10
+# A position that no log holds.
+BEFORE_ANYTHING = -1
 
 
 class Expired(Exception):
@@ -109,6 +111,12 @@ class History:
         for log in self._logs.values():
             for subscription in tuple(log.subscriptions):
                 subscription.close()
+
+    def break_off(self) -> None:
+        """Have every reader begin anew, as one that fell behind."""
+        for log in self._logs.values():
+            for subscription in tuple(log.subscriptions):
+                subscription.break_off()
 
     def _logs_of(self, key: Key) -> list[_Log]:
         logs = []
@@ -278,6 +286,12 @@ class Subscription:
         """
         self._held = objects
         self._log.holding.add(self)
+
+    def break_off(self) -> None:
+        """Let the reader's next step raise `Overrun`."""
+        self._position = BEFORE_ANYTHING
+        self._let_go()
+        self.wake()
 
     def let_go_if_overrun(self) -> None:
         if self._position < self._log.start:

@@ -56,6 +56,7 @@ class Transaction:
     size: int
     future: asyncio.Future[list[Stored]] | None = None
     trim: Trim | None = None
+    ahead: bool = False  # who wanted it has been answered
 
 
 Done = Callable[[int, str], None]

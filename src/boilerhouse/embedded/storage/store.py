@@ -7,6 +7,12 @@ and is applied to it at once: "read head, validate, submit" without an `await` i
 lock. Everyone else reads what is *committed*: objects, watch events and futures advance only when
 the write is on disk, so nothing that was seen can be taken back by a crash.
 
+A write may also be answered *ahead* of the disk (`submit(ahead=True)`), to somebody in this process
+who makes several writes in a row and tells nobody before the last of them is on disk. Commits are
+in order, and one that fails takes everything behind it with it, so the last stands for all of them;
+and they share one commit. If it fails, what was answered is not so: every watch is broken off, and
+whoever keeps a cache lists anew.
+
 Revisions only grow. One that belonged to a failed commit is not used again while the process lives.
 One that was never committed when the process died was shown to nobody and may come again.
 """
@@ -14,6 +20,7 @@ One that was never committed when the process died was shown to nobody and may c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections import deque
 from dataclasses import dataclass
@@ -62,6 +69,8 @@ MAX_PENDING_BYTES = 256 << 20
 # Past versions are removed from disk this many at a time, or this many bytes.
 TRIM_AT = 256
 TRIM_AT_BYTES = 4 << 20
+# Seconds that a write which was answered ahead waits for the one that follows.
+LONGEST_AHEAD = 0.002
 
 
 @dataclass(slots=True)
@@ -91,6 +100,9 @@ class Store:
         self._last = opened.history.revision
         self._pending: deque[Transaction] = deque()
         self._pending_bytes = 0
+        self._ahead: list[Transaction] = []  # the newest of the pending, not in the journal yet
+        self._ahead_until: asyncio.TimerHandle | None = None
+        self._promised = 0  # the newest revision that was answered ahead
         self._generation = 0
         self._closed = False
         self.trouble = ""  # why the newest write failed; nothing if it did not
@@ -160,7 +172,7 @@ class Store:
     def scan_head(self, resource: str, namespace: str = "") -> list[Stored]:
         return self._head.scan(resource, namespace)
 
-    def submit(self, *writes: Put | Remove) -> asyncio.Future[list[Stored]]:
+    def submit(self, *writes: Put | Remove, ahead: bool = False) -> asyncio.Future[list[Stored]]:
         """Apply the writes to the head now, together; the result comes when they are on disk.
 
         All or none of them happen. Each gets a revision of its own, in order. A write that was
@@ -168,6 +180,8 @@ class Store:
         the disk refuses, or too much is waiting for it: then none of the writes happened, except
         that a power loss right after a failing fsync leaves it open. Removing an object that the
         head does not have is a mistake of the caller: ValueError.
+
+        With `ahead` the result is there at once, as a promise that only a later write keeps.
         """
         future: asyncio.Future[list[Stored]] = self._loop.create_future()
         refusal = self._refusal()
@@ -179,8 +193,24 @@ class Store:
         for change in changes:
             self._head.set(change.key, None if change.type == "DELETED" else change.object)
             self._last = change.revision
-        self._enqueue(Transaction(self._generation, changes, size, future))
+        if ahead:
+            future.set_result([change.object for change in changes])
+            self._promised = self._last
+            self._enqueue(Transaction(self._generation, changes, size, ahead=True))
+        else:
+            self._enqueue(Transaction(self._generation, changes, size, future))
         return future
+
+    async def settle(self, key: Key | None = None) -> None:
+        """Wait until what was answered ahead is on disk, or has failed: all of it, or one object.
+
+        So that a reader of what is committed finds whatever anybody has been told.
+        """
+        if self._promised <= self.revision:
+            return
+        if key is None or self._head.get(key) is not self._committed.get(key):
+            with contextlib.suppress(StoreFailed):
+                await self.submit()
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
         """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
@@ -195,6 +225,7 @@ class Store:
         if self._closed:
             return
         self._closed = True
+        self._hand_over()
         try:
             await self._loop.run_in_executor(None, _let_go, self._journal, self._lock)
         finally:
@@ -227,7 +258,20 @@ class Store:
     def _enqueue(self, transaction: Transaction) -> None:
         self._pending.append(transaction)
         self._pending_bytes += transaction.size
-        self._journal.put(transaction)
+        self._ahead.append(transaction)
+        if not transaction.ahead:
+            self._hand_over()
+        elif self._ahead_until is None:
+            self._ahead_until = self._loop.call_later(LONGEST_AHEAD, self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Let the journal have everything that is pending, in order."""
+        if self._ahead_until is not None:
+            self._ahead_until.cancel()
+            self._ahead_until = None
+        transactions, self._ahead = self._ahead, []
+        for transaction in transactions:
+            self._journal.put(transaction)
 
     def _done(self, count: int, failure: str) -> None:
         self.trouble = failure
@@ -259,6 +303,8 @@ class Store:
 
     def _fail(self, failure: str) -> None:
         """Forget every write that is not on disk, and say so to whoever waits for it."""
+        self._hand_over()  # of a generation that has failed: the journal will drop it
+        self._promised = 0
         failed, self._pending, self._pending_bytes = self._pending, deque(), 0
         self._generation += 1
         for transaction in failed:
@@ -272,6 +318,8 @@ class Store:
                 transaction.future.set_exception(
                     StoreFailed(f"the write could not be stored: {failure}")
                 )
+        if any(transaction.ahead for transaction in failed):
+            self._history.break_off()
 
 
 def _open(directory: Path, limit: int, max_bytes: int) -> _Opened:

@@ -79,7 +79,12 @@ class Verbs:
     async def read(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
         self._check_not_newer(request.param("resourceVersion"))
-        stored = self._store.get(key_of(target))
+        key = key_of(target)
+        if request.ahead:
+            stored = self._store.head(key)
+        else:
+            await self._store.settle(key)
+            stored = self._store.get(key)
         if stored is None:
             raise not_found(kind, target.name)
         stored = self._presenter.shown(kind, stored)
@@ -167,7 +172,8 @@ class Verbs:
             stored = unsaved(key, body)
         else:
             extra = self._admission.companions(kind, key)
-            stored = (await self._writer.create(kind, key, body, *extra))[0]
+            pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
+            stored = (await pending)[0]
         now = self._clock.now()
         return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
 
@@ -189,11 +195,19 @@ class Verbs:
         preparing.check_change(kind, body, old, part, seen)
         self._admission.check_change(kind, stored.key, body, old)
         preparing.settle_generation(kind, body, old)
-        result = await self.store_change(kind, stored, body, dry_run=options.dry_run)
+        result = await self.store_change(
+            kind, stored, body, dry_run=options.dry_run, ahead=options.ahead
+        )
         return object_reply(kind, result, rendering, self._clock.now(), warnings=warnings)
 
     async def store_change(
-        self, kind: Kind, stored: Stored, body: Body, *, dry_run: bool = False
+        self,
+        kind: Kind,
+        stored: Stored,
+        body: Body,
+        *,
+        dry_run: bool = False,
+        ahead: bool = False,
     ) -> Stored:
         """Write a checked change: nothing if it changes nothing, a removal if it was the last
         thing that held a dying object."""
@@ -205,7 +219,7 @@ class Verbs:
             return unsaved(stored.key, body)
         if deletion.finished(kind, body):
             return (await self._writer.remove(kind, stored.key, body))[0]
-        return (await self._writer.change(kind, stored.key, body, stored.body))[0]
+        return (await self._writer.change(kind, stored.key, body, stored.body, ahead=ahead))[0]
 
     def _name(self, kind: Kind, namespace: str, metadata: dict[str, Any]) -> Key:
         """Return where the object goes, with a generated name if it has none."""
