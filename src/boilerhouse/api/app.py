@@ -71,7 +71,7 @@ HANDLERS = [
 
 def application(house: House) -> Door:
     """Return what a server is to serve for one house."""
-    return Door(routes(house), house.clock)
+    return Door(routes(house), house.clock, house.stop_streams)
 
 
 def routes(house: House) -> Litestar:

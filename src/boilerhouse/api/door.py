@@ -13,6 +13,7 @@ uvicorn ─► Door ─► Litestar
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -48,7 +49,8 @@ async def remember(error: Exception, scope: Scope) -> None:
 class Door:
     """An ASGI application around the framework's."""
 
-    def __init__(self, inner: Litestar, clock: Clock) -> None:
+    def __init__(self, inner: Litestar, clock: Clock, end_streams: Callable[[], None]) -> None:
+        self.end_streams = end_streams  # for the listener, before it stops
         self._inner = inner
         self._clock = clock
         self._timers: dict[tuple[str, str, int], Histogram] = {}
@@ -129,6 +131,8 @@ def _bad_path(raw: bytes) -> Problem | None:
     path = raw.partition(b"?")[0]
     if b"//" in path:
         return _refusal(path, "an empty part of a path names nothing")
+    if b"%" not in path and path.isascii():
+        return None
     if _CODED_SLASH.search(path):
         return _refusal(path, "no name contains a slash or a backslash")
     try:

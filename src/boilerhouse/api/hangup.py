@@ -10,8 +10,7 @@ could hang up, so it is asked once `AT_FIRST` has passed, which tells of a hang-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from litestar.types import Receive
 
@@ -28,38 +27,46 @@ class HungUp(Problem):
         super().__init__(CLIENT_GONE, "ClientGone", "the caller hung up")
 
 
-@asynccontextmanager
-async def connected(receive: Receive) -> AsyncGenerator[None]:
+class Connected:
     """Cancel the block when the caller hangs up, and raise `HungUp` in its place.
 
     The request's body must have been read: after it, all that can arrive is the hang-up.
     """
-    working = asyncio.current_task()
-    assert working is not None
-    gone = False
-    listening: asyncio.Task[None] | None = None
 
-    async def listen() -> None:
-        nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone = True
-        working.cancel()
+    __slots__ = ("_beginning", "_gone", "_listening", "_receive", "_working")
 
-    def begin() -> None:
-        nonlocal listening
-        listening = asyncio.create_task(listen(), name="hang-up")
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._gone = False
+        self._listening: asyncio.Task[None] | None = None
 
-    beginning = asyncio.get_running_loop().call_later(AT_FIRST, begin)
-    try:
-        yield
-    except asyncio.CancelledError:
-        # Ours, or that of whoever cancels the whole request: `uncancel` tells them apart.
-        if gone and working.uncancel() == 0:
-            raise HungUp from None
-        raise
-    finally:
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        working = asyncio.current_task(loop)
+        assert working is not None
+        self._working = working
+        self._beginning = loop.call_later(AT_FIRST, self._begin)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         # Nothing is awaited from here on, so a hang-up that comes now finds no victim.
-        beginning.cancel()
-        if listening is not None:
-            listening.cancel()
+        self._beginning.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
+        # Ours, or that of whoever cancels the whole request: `uncancel` tells them apart.
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if cancelled and self._gone and self._working.uncancel() == 0:
+            raise HungUp from None
+
+    def _begin(self) -> None:
+        self._listening = asyncio.create_task(self._listen(), name="hang-up")
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._working.cancel()

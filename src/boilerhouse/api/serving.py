@@ -11,7 +11,6 @@ import ipaddress
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from boilerhouse.api.app import application
 from boilerhouse.api.auth import is_loopback
@@ -41,24 +40,10 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
 
 
-class _Served:
-    """The application with what its listener asks of it at the end."""
-
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._inner = application(house)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._inner(scope, receive, send)
-
-    def end_streams(self) -> None:
-        self._house.stop_streams()
-
-
 @asynccontextmanager
 async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
     """Serve a house that runs, while the context lasts; yields the address."""
-    listener = Listener(bound, _Served(house))
+    listener = Listener(bound, application(house))
     await listener.start()
     ticking = asyncio.create_task(_tick(listener), name="api-date")
     try:

@@ -17,7 +17,7 @@ from typing import Any
 from litestar import Response
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from boilerhouse.api.hangup import HungUp, connected
+from boilerhouse.api.hangup import Connected, HungUp
 
 
 class Streams:
@@ -72,8 +72,9 @@ class Streaming(Response[Any]):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.enter()
         try:
-            async with self._opened, connected(receive):
-                await self._send(send)
+            async with self._opened:
+                with Connected(receive):
+                    await self._send(send)
         except HungUp:
             pass
         except asyncio.CancelledError:

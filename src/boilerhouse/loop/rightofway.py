@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
 
 PAUSE = 0.005  # seconds without anybody in the foreground: a caller's next claim comes sooner
 LONGEST = 1.0  # seconds that one piece of background work is held back, or one claim holds it back
@@ -62,7 +62,7 @@ class RightOfWay:
         self._pause = pause
         self._few = few
         self._foreground = 0
-        self._wanted: Counter[Hashable] = Counter()
+        self._wanted: dict[Hashable, int] = {}  # by how many
         self._left = float("-inf")  # when somebody was in the foreground last
         self._opening: asyncio.TimerHandle | None = None
         self._working = 0
@@ -92,39 +92,33 @@ class RightOfWay:
         """Whether somebody in the foreground waits for this very thing."""
         return what in self._wanted
 
-    @contextmanager
-    def taken(self, what: Hashable = None) -> Iterator[None]:
+    def taken(self, what: Hashable = None) -> Taken:
         """Be in the foreground: somebody waits for `what`. After `longest` it does not count.
 
         So a claim that waits for a machine with room does not keep pools from being filled.
         """
+        return Taken(self, what)
+
+    def enter(self, what: Hashable) -> None:
+        """Begin what `taken` is for."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
         self._foreground += 1
-        self._wanted[what] += 1
-        loop = asyncio.get_running_loop()
-        left = False
+        self._wanted[what] = self._wanted.get(what, 0) + 1
 
-        def leave() -> None:
-            nonlocal left
-            if left:
-                return
-            left = True
-            expiry.cancel()
-            self._foreground -= 1
-            self._left = loop.time()
-            if not self._foreground:
-                self._opening = loop.call_later(self._pause, self._open)
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Be in the foreground no more."""
+        self._foreground -= 1
+        self._left = loop.time()
+        if not self._foreground:
+            self._opening = loop.call_later(self._pause, self._open)
 
-        expiry = loop.call_later(self.longest, leave)
-        try:
-            yield
-        finally:
-            leave()
-            self._wanted[what] -= 1
-            if not self._wanted[what]:
-                del self._wanted[what]
+    def forget(self, what: Hashable) -> None:
+        """Wait for it no more."""
+        left = self._wanted.pop(what) - 1
+        if left:
+            self._wanted[what] = left
 
     async def clear(self, waited: float = 0.0) -> None:
         """Wait for one's turn, `longest` less what was `waited` at most, and a little more."""
@@ -207,3 +201,34 @@ class RightOfWay:
         now = asyncio.get_running_loop().time()
         overdue = sum(due <= now for due, _, _ in self._waiting)
         self._let_through(-(-overdue // STEPS))
+
+
+class Taken:
+    """Somebody in the foreground, as long as the block lasts: `RightOfWay.taken`."""
+
+    __slots__ = ("_expiry", "_loop", "_way", "_what")
+
+    def __init__(self, way: RightOfWay, what: Hashable) -> None:
+        self._way = way
+        self._what = what
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._way.enter(self._what)
+        self._expiry = self._loop.call_later(self._way.longest, self._leave)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        self._way.forget(self._what)
+
+    def _leave(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+            self._way.leave(self._loop)

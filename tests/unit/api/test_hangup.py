@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.api.hangup import AT_FIRST, HungUp, connected
+from boilerhouse.api.hangup import AT_FIRST, Connected, HungUp
 
 
 class Caller:
@@ -33,9 +33,8 @@ async def test_a_hang_up_ends_the_work_whenever_it_comes(after: float) -> None:
     caller, loop = Caller(), asyncio.get_running_loop()
     began = loop.time()
     loop.call_later(after, caller.hang_up)
-    with pytest.raises(HungUp):
-        async with connected(caller.receive):
-            await asyncio.sleep(60)
+    with pytest.raises(HungUp), Connected(caller.receive):
+        await asyncio.sleep(60)
     assert loop.time() - began == pytest.approx(max(after, AT_FIRST))
 
 
@@ -43,7 +42,7 @@ async def test_a_hang_up_ends_the_work_whenever_it_comes(after: float) -> None:
 async def test_work_that_is_done_at_once_asks_nobody() -> None:
     """Neither while it lasts nor afterwards."""
     caller = Caller()
-    async with connected(caller.receive):
+    with Connected(caller.receive):
         await asyncio.sleep(AT_FIRST / 2)
     await asyncio.sleep(1)
     assert caller.asked == 0
@@ -55,7 +54,7 @@ async def test_somebody_elses_cancel_is_no_hang_up() -> None:
     caller = Caller()
 
     async def work() -> None:
-        async with connected(caller.receive):
+        with Connected(caller.receive):
             await asyncio.sleep(60)
 
     task = asyncio.create_task(work())

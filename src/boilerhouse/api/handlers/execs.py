@@ -18,7 +18,7 @@ from boilerhouse.api.commands import Ending, argv, ending_of, refuse_dead
 from boilerhouse.api.errors import bad_request, problem_of
 from boilerhouse.api.handlers.instances import found
 from boilerhouse.api.handlers.logs import tenant_container
-from boilerhouse.api.hangup import connected
+from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.shortcut import Shortcut
@@ -69,14 +69,15 @@ async def exec_instance(
         raise bad_request("command: the program has no name")
     pod = await found(house, request, name)
     refuse_dead(pod, house.claim_of(pod))
-    async with connected(request.receive):
+    with Connected(request.receive):
         await house.introduced(pod)
     if NDJSON in request.headers.get("accept", ""):
         return await _streamed(house, pod, command, data)
     claim = house.claim_of(pod)
     with house.execs:
-        async with house.activity.busy(claim), connected(request.receive):
-            ending = await _run(house, pod, command, data)
+        async with house.activity.busy(claim):
+            with Connected(request.receive):
+                ending = await _run(house, pod, command, data)
     result = ExecResult(
         ending.exit_code,
         ending.stdout.decode(errors="replace"),

@@ -22,7 +22,7 @@ from litestar.params import FromPath
 from boilerhouse.api.auth import ADMIN
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.handlers.tenants import acquired
-from boilerhouse.api.hangup import connected
+from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, tenant_id
 from boilerhouse.api.paths import V1
@@ -73,7 +73,7 @@ async def proxy(
     """Pass a request on to the first port the workload exposes, and its answer back."""
     tenant = tenant_id(tenant)
     body = await request.body()
-    async with connected(request.receive):
+    with Connected(request.receive):
         claim = await _awake(house, tenant, workload)
         pod = await house.instance(_instance(claim))
         await house.introduced(pod)

@@ -21,7 +21,7 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.auth import ADMIN
 from boilerhouse.api.errors import Problem, conflict
-from boilerhouse.api.hangup import connected
+from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
 from boilerhouse.api.paths import V1
@@ -143,7 +143,7 @@ async def force_release(
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
     releaser = house.operator.releaser
-    async with connected(request.receive):
+    with Connected(request.receive):
         claim = await _told(releaser.failed_claim(tenant, workload), tenant, workload)
         lost = await _lost(house, claim, tenant, workload)
         if dry_run:
@@ -173,7 +173,7 @@ async def _released(
     workload: str,
     going: Awaitable[ReleaseAnswer],
 ) -> Response[Released]:
-    async with connected(request.receive):
+    with Connected(request.receive):
         answer = await _told(going, tenant, workload)
     if answer.phase == ClaimPhase.RELEASE_FAILED:
         raise _failed(answer)

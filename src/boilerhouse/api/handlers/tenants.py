@@ -14,7 +14,7 @@ from litestar.params import FromPath, JSONBody
 from boilerhouse.api import views
 from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem, conflict, not_found
-from boilerhouse.api.hangup import connected
+from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.informers import listed
 from boilerhouse.api.inputs import (
@@ -62,7 +62,7 @@ async def claim(
     began = house.clock.monotonic()
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    async with connected(request.receive):
+    with Connected(request.receive):
         got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
     found = got.claim
     if found is None:
@@ -95,9 +95,9 @@ async def _acquired(
 ) -> Acquired:
     """Acquire. An instance that ran already may be about to be released for idleness: the answer
     is given only once activity is noted in time; else the claim that follows is waited for."""
-    end = house.clock.monotonic() + wait
+    clock, left = house.clock, wait
+    end = clock.monotonic() + wait
     while True:
-        left = max(end - house.clock.monotonic(), SHORTEST)
         got = await house.operator.acquirer.acquire(
             tenant, workload, resume=resume, wait=timedelta(seconds=left)
         )
@@ -108,8 +108,10 @@ async def _acquired(
             return got
         noted = await house.activity.noted(got.claim)
         got = dataclasses.replace(got, claim=noted)
-        if got.usable or house.clock.monotonic() >= end:
+        now = clock.monotonic()
+        if got.usable or now >= end:
             return got
+        left = max(end - now, SHORTEST)
 
 
 @get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
