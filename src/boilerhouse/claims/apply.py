@@ -96,11 +96,8 @@ class Applier:
         match plan:
             case Wait(_, again_in):
                 return again_in
-            case Do((step,)):
-                await self._step(key, seen, step)
-                return AT_ONCE
             case Do(steps):
-                await asyncio.gather(*(self._step(key, seen, step) for step in steps))
+                await self._do(key, seen, *steps)
                 return AT_ONCE
         claim = seen.claim
         assert claim is not None, "only a Claim that is there is written to"
@@ -118,6 +115,19 @@ class Applier:
                 if written is not None:
                     log.debug("claim.chose", claim=claim.name, pod=str(intent))
         return AT_ONCE
+
+    async def _do(self, key: Key, seen: Seen, first: Step, *others: Step) -> None:
+        """Carry out steps beside each other, the first in this very task: most have no other."""
+        beside = [asyncio.create_task(self._step(key, seen, step)) for step in others]
+        try:
+            await self._step(key, seen, first)
+            for task in beside:
+                await task
+        except BaseException:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            raise
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
         match step:
