@@ -30,19 +30,14 @@ class InProcess:
 
     async def request(self, request: Request, *, timeout: float | None = None) -> Reply:
         if timeout is None:  # most are writes, and short: a timer for each would be felt
-            return await self._answer(request)
+            answer = await self._server.handle(request)
+            return answer if isinstance(answer, Reply) else await _whole(answer)
         try:
             async with asyncio.timeout(timeout):
-                return await self._answer(request)
+                answer = await self._server.handle(request)
+                return answer if isinstance(answer, Reply) else await _whole(answer)
         except TimeoutError:
             raise Timeout(f"no answer within {timeout} s") from None
-
-    async def _answer(self, request: Request) -> Reply:
-        answer = await self._server.handle(request)
-        if isinstance(answer, Reply):
-            return answer
-        pieces = [piece async for piece in answer.chunks]
-        return Reply(answer.status, b"".join(pieces), answer.headers)
 
     @asynccontextmanager
     async def stream(
@@ -76,6 +71,11 @@ class InProcess:
 
     async def close(self) -> None:
         """Nothing to close: the server belongs to whoever started it."""
+
+
+async def _whole(answer: Stream) -> Reply:
+    pieces = [piece async for piece in answer.chunks]
+    return Reply(answer.status, b"".join(pieces), answer.headers)
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import REGISTRY
 
+from boilerhouse.embedded.request.metrics import count
 from tests.contract.driver import Api
 
 
@@ -23,3 +25,17 @@ async def test_requests_are_counted_by_verb_resource_and_code(api: Api) -> None:
     await api.create("configmaps", {"metadata": {"name": "NO"}})
     after = [_count(*labels) for labels in (watched, listed, refused)]
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 1]
+
+
+def test_durations_are_told_by_bound() -> None:
+    """A request counts in the bucket of its duration and in every larger one, and in the sum."""
+    name = "boilerhouse_apiserver_request_duration_seconds"
+    for seconds in (0.0005, 0.003, 60):
+        count("TRIED", "things", 200, seconds)
+
+    def bucket(bound: str) -> float | None:
+        return REGISTRY.get_sample_value(f"{name}_bucket", {"verb": "TRIED", "le": bound})
+
+    assert [bucket(le) for le in ("0.0005", "0.001", "0.005", "5.0", "+Inf")] == [1, 1, 2, 2, 3]
+    assert REGISTRY.get_sample_value(f"{name}_count", {"verb": "TRIED"}) == 3
+    assert REGISTRY.get_sample_value(f"{name}_sum", {"verb": "TRIED"}) == pytest.approx(60.0035)

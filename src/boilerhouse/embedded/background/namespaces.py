@@ -79,7 +79,7 @@ class Namespaces:
         finalizers = sent.get("spec", {}).get("finalizers")
         body["spec"] = {"finalizers": finalizers} if finalizers else {}
         result = await self._verbs.store_change(kind, stored, body)
-        return object_reply(kind, result, rendering, self._clock.now())
+        return object_reply(kind, result, rendering, self._clock.now)
 
     def _terminating(self, namespace: str) -> bool:
         stored = self._store.head(Key("namespaces", "", namespace))

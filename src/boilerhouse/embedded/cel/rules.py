@@ -82,6 +82,8 @@ class _Level(NamedTuple):
     node: Node
     shown: str  # what stands for the value in messages: the type's name
     rules: tuple[_Rule, ...]
+    transitions: tuple[_Rule, ...]  # those of the rules that compare with the old value
+    transitions_below: bool
     fields: dict[str, _Level]
     items: _Level | None
     entries: _Level | None
@@ -93,6 +95,11 @@ class _Correlation(NamedTuple):
     node: Node
     new: Any
     old: Any
+    seen: bool  # the old one was stored under the rules of today
+
+    def settled(self) -> bool:
+        """Tell whether what the rules say is known: they found the very same value right."""
+        return self.seen and self.new is self.old
 
     def unchanged(self) -> bool:
         return ratchet.same(self.node, self.new, self.old)
@@ -137,11 +144,17 @@ class Rules:
     def __bool__(self) -> bool:
         return self._root is not None
 
-    def check(self, body: dict[str, Any], old: dict[str, Any] | None = None) -> list[Cause]:
-        """Return a cause for each rule that a pruned, defaulted and valid object breaks."""
+    def check(
+        self, body: dict[str, Any], old: dict[str, Any] | None = None, *, seen: bool = False
+    ) -> list[Cause]:
+        """Return a cause for each rule that a pruned, defaulted and valid object breaks.
+
+        `seen`: the old object was stored under these rules, so that they need not be asked about
+        what is shared with it; transition rules apart.
+        """
         causes: list[Cause] = []
         if self._root is not None:
-            whole = None if old is None else _Correlation(self._root.node, body, old)
+            whole = None if old is None else _Correlation(self._root.node, body, old, seen)
             refill()
             try:
                 _check(self._root, "", body, old, whole, None, causes)
@@ -184,7 +197,11 @@ def _compile(node: Node, path: str, place: _Place, causes: list[Cause]) -> _Leve
                 rules.append(compiled)
     if not (rules or fields or items or entries):
         return None
-    return _Level(node, node.type_names or "object", tuple(rules), fields, items, entries)
+    transitions = tuple(rule for rule in rules if rule.transition)
+    below_ = [*fields.values(), *filter(None, (items, entries))]
+    deeper = any(level.transitions or level.transitions_below for level in below_)
+    shown = node.type_names or "object"
+    return _Level(node, shown, tuple(rules), transitions, deeper, fields, items, entries)
 
 
 def _compile_rule(
@@ -290,7 +307,12 @@ def _check(
 ) -> None:
     if new is None:
         return
-    for rule in level.rules:
+    rules = level.rules
+    if current is not None and current.settled():
+        rules = level.transitions
+        if not rules and not level.transitions_below:
+            return
+    for rule in rules:
         cause = _broken(rule, level, path, new, old)
         if cause is None:
             continue
@@ -305,7 +327,7 @@ def _check(
             before = matches.get(ratchet.key_of(level.node, item)) if matches else None
             tie = None
             if before is not None and current is not None:
-                tie = _Correlation(level.items.node, item, before)
+                tie = _Correlation(level.items.node, item, before, current.seen)
             _check(level.items, f"{path}[{index}]", item, before, tie, current or parent, causes)
 
 
@@ -335,7 +357,9 @@ def _check_fields(
 def _tied(
     level: _Level, key: str, item: Any, olds: dict[str, Any], current: _Correlation | None
 ) -> _Correlation | None:
-    return _Correlation(level.node, item, olds[key]) if current and key in olds else None
+    if current is None or key not in olds:
+        return None
+    return _Correlation(level.node, item, olds[key], current.seen)
 
 
 def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -92,7 +93,12 @@ def decode_patch(request: Request) -> Any:
 
 
 def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").split(";", 1)[0].strip().lower() or JSON
+    return _media_type(request.headers.get("content-type", ""))
+
+
+@lru_cache(maxsize=64)
+def _media_type(header: str) -> str:
+    return header.split(";", 1)[0].strip().lower() or JSON
 
 
 class _Malformed(Exception):

@@ -1,34 +1,64 @@
-"""How many requests were answered how, and how long they took."""
+"""How many requests were answered how, and how long they took.
+
+server.handle ──► count ──► plain numbers ──► collect ──► whoever asks for metrics
+
+The library's own counters take a lock for each number, which is felt in a request that takes a
+tenth of a millisecond. Here everything is counted on the event loop.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final
 
-_TOTAL = Counter(
-    "boilerhouse_apiserver_requests_total",
-    "Requests answered by the embedded API, by verb, resource and status code.",
-    ["verb", "resource", "code"],
-)
-_SECONDS = Histogram(
-    "boilerhouse_apiserver_request_duration_seconds",
-    "Time to answer; of a watch, time to its first byte.",
-    ["verb"],
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
-)
+from prometheus_client import REGISTRY
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
-# Label look-ups cost more than the counting; the combinations are few.
-_counters: dict[tuple[str, str, int], Counter] = {}
-_timers: dict[str, Histogram] = {}
+_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, float("inf"))
 
 
-def count(verb: str, resource: str, code: int, seconds: float) -> None:
-    """Count one answered request."""
-    key = (verb, resource, code)
-    counter = _counters.get(key)
-    if counter is None:
-        counter = _counters[key] = _TOTAL.labels(verb, resource, str(code))
-    counter.inc()
-    timer = _timers.get(verb)
-    if timer is None:
-        timer = _timers[verb] = _SECONDS.labels(verb)
-    timer.observe(seconds)
+class _Requests(Collector):
+    def __init__(self) -> None:
+        self._answered: dict[tuple[str, str, int], int] = {}
+        # Of each verb how many took how long, by bound, and the seconds of all.
+        self._took: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+
+    def count(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        """Count one answered request."""
+        key = (verb, resource, code)
+        self._answered[key] = self._answered.get(key, 0) + 1
+        took = self._took.get(verb)
+        if took is None:
+            took = self._took[verb] = [0] * len(_BOUNDS)
+        took[bisect_left(_BOUNDS, seconds)] += 1
+        self._seconds[verb] = self._seconds.get(verb, 0.0) + seconds
+
+    def collect(self) -> Iterator[Metric]:
+        total = CounterMetricFamily(
+            "boilerhouse_apiserver_requests",
+            "Requests answered by the embedded API, by verb, resource and status code.",
+            labels=["verb", "resource", "code"],
+        )
+        for (verb, resource, code), number in list(self._answered.items()):
+            total.add_metric([verb, resource, str(code)], number)
+        yield total
+        durations = HistogramMetricFamily(
+            "boilerhouse_apiserver_request_duration_seconds",
+            "Time to answer; of a watch, time to its first byte.",
+            labels=["verb"],
+        )
+        names = [floatToGoString(bound) for bound in _BOUNDS]  # type: ignore[no-untyped-call]
+        for verb, took in list(self._took.items()):
+            buckets = list(zip(names, map(float, accumulate(took)), strict=True))
+            durations.add_metric([verb], buckets, self._seconds[verb])
+        yield durations
+
+
+_requests = _Requests()
+REGISTRY.register(_requests)
+count = _requests.count

@@ -5,7 +5,7 @@ Stored ──► Reply          the bytes on disk are the bytes on the wire when
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,16 +26,16 @@ def object_reply(
     kind: Kind,
     stored: Stored,
     rendering: Rendering,
-    now: datetime,
+    now: Callable[[], datetime],
     *,
     status: int = 200,
     warnings: Sequence[str] = (),
     include: str = "",
 ) -> Reply:
-    """Answer with one object."""
+    """Answer with one object. `now` is asked only if its age is to be shown."""
     if rendering.plain:
         return Reply(status, stored.raw, _headers(JSON, warnings))
-    value = shaped(kind, stored.body, rendering, now, include)
+    value = shaped(kind, stored.body, rendering, now(), include)
     return Reply(status, written(value, rendering), _headers(rendering.content_type, warnings))
 
 

@@ -8,15 +8,14 @@ old tools still send it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request.refusals import no_such_resource
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a path names: a collection when `name` is empty."""
 
     kind: Kind

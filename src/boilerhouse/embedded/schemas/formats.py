@@ -14,8 +14,11 @@ from collections.abc import Callable
 from datetime import date
 from email.headerregistry import Address
 from email.utils import parseaddr
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
+
+_SHORT: Final = 40  # characters of a moment as most write it
 
 _BASE64 = re.compile(
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
@@ -97,11 +100,19 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
+    # Many fields tell of one moment. A text that is longer is looked at, and not remembered.
+    return _known_datetime(text) if len(text) <= _SHORT else _datetime(text)
+
+
+def _datetime(text: str) -> bool:
     day, _, clock = text.lower().partition("t")
     match = _TIME.fullmatch(clock.partition("t")[0])
     return (
         _is_date(day) and match is not None and match[1] <= "23" and max(match[2], match[3]) <= "59"
     )
+
+
+_known_datetime = lru_cache(maxsize=256)(_datetime)
 
 
 def _sloppy_v4(text: str) -> str:

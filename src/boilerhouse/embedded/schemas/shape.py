@@ -35,11 +35,12 @@ def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = N
             if item is seen.get(key, MISSING):
                 continue
             child = node.props.get(key)
-            where = f"{path}.{key}" if path else key
-            if child is None and node.additional is not None:
-                child, where = node.additional, f"{path}[{key}]"
-            if child is not None and child.lists_below:
-                _lists(child, item, where, causes, seen.get(key))
+            if child is not None:
+                if child.lists_below:
+                    where = f"{path}.{key}" if path else key
+                    _lists(child, item, where, causes, seen.get(key))
+            elif node.additional is not None and node.additional.lists_below:
+                _lists(node.additional, item, f"{path}[{key}]", causes, seen.get(key))
     elif value.__class__ is list:
         if node.list_type == "set":
             _repeats(value, path, causes)

@@ -59,8 +59,7 @@ _VALUE_RULE = (
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _MAX_ANNOTATIONS = 256 * 1024
 # What only the server says. A client may send it back, never change it.
-_KEPT = ("uid", "creationTimestamp", "generation", "deletionTimestamp",
-         "deletionGracePeriodSeconds", "generateName")  # fmt: skip
+_KEPT = ("creationTimestamp", "generation", "deletionGracePeriodSeconds", "generateName")
 
 
 def metadata_of(body: Body) -> dict[str, Any]:
@@ -91,13 +90,12 @@ def generated_name(prefix: str) -> str:
 
 def carried(metadata: dict[str, Any], old: dict[str, Any]) -> None:
     """Fill in what the client left out and may not change."""
+    # Another uid, or a time where there was none, is refused by check_change.
+    if "uid" in old:
+        metadata.setdefault("uid", old["uid"])
+    if "deletionTimestamp" in old:
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]  # as a real server has it
     for name in _KEPT:
-        if name in ("uid", "deletionTimestamp") and name in metadata and name in old:
-            if name == "deletionTimestamp":
-                metadata[name] = old[name]  # a real server ignores another time, too
-            continue
-        if name in ("uid", "deletionTimestamp") and name in metadata:
-            continue  # refused by check_change
         if name in old:
             metadata[name] = old[name]
         else:
@@ -115,7 +113,7 @@ def check_new(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
     if not name:
         return [*causes, required("metadata.name", "name or generateName is required")]
     causes += name_causes(kind, name, "metadata.name", name)
-    return causes + _common(kind, metadata)
+    return causes + _common(kind, metadata, {})
 
 
 def check_change(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
@@ -137,7 +135,7 @@ def check_change(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> l
                     f"found new finalizers []string{{{listed}}}",
                 )
             )
-    return causes + _common(kind, metadata)
+    return causes + _common(kind, metadata, old)
 
 
 def name_causes(kind: Kind, name: str, field: str, shown: str) -> list[Cause]:
@@ -158,14 +156,16 @@ def _name_errors(rule: str, name: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-def _common(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
+def _common(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """Return what is wrong with the fields that are not the very ones which `old` has."""
     causes: list[Cause] = []
-    for key, value in metadata.get("labels", {}).items():
+    changed = {name: value for name, value in metadata.items() if value is not old.get(name)}
+    for key, value in changed.get("labels", {}).items():
         if rules := _key_errors(key):
             causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
         if rules := _value_errors(value):
             causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
-    annotations = metadata.get("annotations", {})
+    annotations = changed.get("annotations", {})
     size = 0
     for key, value in annotations.items():
         if rules := _key_errors(key.lower()):
@@ -175,10 +175,10 @@ def _common(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
         size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
         if size > _MAX_ANNOTATIONS:
             causes.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
-    causes += _owner_causes(metadata.get("ownerReferences", ()))
+    causes += _owner_causes(changed.get("ownerReferences", ()))
     # Definitions and custom objects may have finalizers without a domain, and definitions do.
     qualified = not kind.custom and kind.group != "apiextensions.k8s.io"
-    for index, name in enumerate(metadata.get("finalizers", ())):
+    for index, name in enumerate(changed.get("finalizers", ())):
         causes += [invalid_value("metadata.finalizers", name, rule) for rule in _key_errors(name)]
         if qualified and "/" not in name and name not in _STANDARD_FINALIZERS:
             causes.append(
@@ -189,11 +189,6 @@ def _common(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
                 )
             )
     return causes
-
-
-def _qualifies(kind: Kind) -> bool:
-    """Tell whether finalizers need a domain: real servers ask built-in kinds alone for it."""
-    return not kind.custom and kind.group != "apiextensions.k8s.io"
 
 
 def _owner_causes(owners: Any) -> list[Cause]:

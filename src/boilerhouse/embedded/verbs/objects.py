@@ -89,7 +89,7 @@ class Verbs:
             raise not_found(kind, target.name)
         stored = self._presenter.shown(kind, stored)
         include = request.param("includeObject")
-        return object_reply(kind, stored, rendering, self._clock.now(), include=include)
+        return object_reply(kind, stored, rendering, self._clock.now, include=include)
 
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind, part = target.kind, _part(target)
@@ -174,7 +174,7 @@ class Verbs:
             extra = self._admission.companions(kind, key)
             pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
             stored = (await pending)[0]
-        now = self._clock.now()
+        now = self._clock.now
         return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
 
     async def _replace(
@@ -198,7 +198,7 @@ class Verbs:
         result = await self.store_change(
             kind, stored, body, dry_run=options.dry_run, ahead=options.ahead
         )
-        return object_reply(kind, result, rendering, self._clock.now(), warnings=warnings)
+        return object_reply(kind, result, rendering, self._clock.now, warnings=warnings)
 
     async def store_change(
         self,

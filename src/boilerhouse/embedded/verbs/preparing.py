@@ -150,7 +150,7 @@ def _causes(
     causes += _decoded(kind, found)
     if kind.rules is not None:
         unsaid = unchecked(causes)
-        causes += kind.rules.check(body, old) if unsaid is None else [unsaid]
+        causes += kind.rules.check(body, old, seen=bool(seen)) if unsaid is None else [unsaid]
     # Hooks are written for objects of the right shape.
     return causes or [*kind.hooks.validate(body, old)]
 

@@ -53,7 +53,7 @@ class Removal:
             gone, shown = await self.delete(kind, stored, options)
         if gone and kind.resource not in deletion.RETURNED:
             return value_reply(_success(kind, shown.body), rendering)
-        return object_reply(kind, shown, rendering, self._clock.now())
+        return object_reply(kind, shown, rendering, self._clock.now)
 
     async def many(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer a deletecollection: everything selected, each on the terms of its own state."""
