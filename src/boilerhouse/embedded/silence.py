@@ -16,32 +16,19 @@ from typing import Any
 from boilerhouse.kube.status import Unavailable
 
 
-async def bounded(chunks: AsyncIterator[bytes], longest: float | None) -> AsyncIterator[bytes]:
+def bounded(chunks: AsyncIterator[bytes], longest: float | None) -> AsyncIterator[bytes]:
     """Pass on what comes; `Unavailable` if nothing does for `longest` seconds, None is for ever.
 
     Only waiting counts: how long the reader takes for a piece is its own affair.
     """
-    if longest is None:
-        async for piece in chunks:
-            yield piece
-        return
-    silence = _Silence(longest)
-    try:
-        while True:
-            try:
-                with silence:
-                    piece = await anext(chunks)
-            except StopAsyncIteration:
-                return
-            yield piece
-    finally:
-        silence.end()
+    return chunks if longest is None else _Bounded(chunks, longest)
 
 
-class _Silence:
-    """A bound on each of many waits, one after another: `with silence:` is one of them."""
+class _Bounded:
+    """Not a generator: pieces are many, and each of them would wake one more."""
 
-    def __init__(self, longest: float) -> None:
+    def __init__(self, chunks: AsyncIterator[bytes], longest: float) -> None:
+        self._chunks = chunks
         self._longest = longest
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None  # who waits
@@ -50,20 +37,30 @@ class _Silence:
         self._cancelled = 0  # how often somebody else had told the task to end
         self._timer = self._loop.call_later(longest, self._ring)
 
-    def __enter__(self) -> None:
+    def __aiter__(self) -> _Bounded:
+        return self
+
+    async def __anext__(self) -> bytes:
         self._task = asyncio.current_task()
         self._since = self._loop.time()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        task, self._task = self._task, None
-        if self._broken and task is not None:
-            self._broken = False
-            ours = task.uncancel() <= self._cancelled and kind is asyncio.CancelledError
-            if ours:
+        try:
+            return await anext(self._chunks)
+        except BaseException as end:
+            self._timer.cancel()
+            if self._has_given_up() and isinstance(end, asyncio.CancelledError):
                 raise Unavailable(f"nothing was heard for {self._longest} s") from None
+            raise
+        finally:
+            self._task = None
 
-    def end(self) -> None:
+    async def aclose(self) -> None:
+        """Bound nothing more; the chunks are closed by whoever has made them."""
         self._timer.cancel()
+
+    def _has_given_up(self) -> bool:
+        """Whether it is us who told the task to end, and nobody else."""
+        task = self._task
+        return self._broken and task is not None and task.uncancel() <= self._cancelled
 
     def _ring(self) -> None:
         task = self._task

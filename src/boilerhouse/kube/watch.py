@@ -10,7 +10,6 @@ a broken connection are all errors, because after any of them it is unknown what
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -24,8 +23,7 @@ T = TypeVar("T", bound=Object)
 LINE_LIMIT = 32 << 20  # far above the largest object that etcd takes
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change, or a bookmark: "you have seen everything up to here".
 
     `object` is None in a bookmark, and if the object does not fit its Struct; `misfit` says why.
@@ -52,25 +50,20 @@ async def events(
     resource: Resource[T], chunks: AsyncIterable[bytes]
 ) -> AsyncGenerator[WatchEvent[T]]:
     """Read events until the stream ends; raises `ApiError` on anything that is not an event."""
-    async for line in lines(chunks):
-        yield parse(resource, line)
-
-
-async def lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Cut a stream into lines, whatever pieces it arrives in."""
     # The pieces of a line are joined once, when it is complete: to add each one to a growing
     # buffer would copy a large object over and over.
     parts: list[bytes] = []
     size = 0
     async for chunk in chunks:
-        head, *rest = chunk.split(b"\n")
-        parts.append(head)
-        size += len(head)
-        for piece in rest:
-            line = b"".join(parts)
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = b"".join((*parts, end)) if parts else end
+            parts, size = [], 0
             if line.strip():
-                yield line
-            parts, size = [piece], len(piece)
+                yield parse(resource, line)
+        if rest:
+            parts.append(rest)
+            size += len(rest)
         if size > LINE_LIMIT:
             raise InternalError(f"watch: an event of more than {LINE_LIMIT} bytes")
     if b"".join(parts).strip():

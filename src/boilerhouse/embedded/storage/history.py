@@ -239,15 +239,16 @@ class Subscription:
 
         An empty list is the end (`closed`), or the answer to a `nudge`.
         """
-        while not self.closed and not self._nudged and not self._behind():
+        while not self.behind:
+            if self.closed or self._nudged:
+                self._nudged = False
+                return []
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
             finally:
                 self._waiting = None
-        self._nudged, nudged = False, self._nudged
-        if self.closed or (nudged and not self._behind()):
-            return []
+        self._nudged = False
         self.check()
         found = self._next(limit)
         self._position += len(found)
@@ -267,11 +268,6 @@ class Subscription:
                 break
             found.append(change)
         return found
-
-    @property
-    def behind(self) -> bool:
-        """Whether there is more to read at once."""
-        return not self.closed and self._behind()
 
     def check(self) -> None:
         """Raise `Overrun`, and end, if changes this reader has not seen have left the history."""
@@ -301,9 +297,11 @@ class Subscription:
         self._held.clear()
         self._log.holding.discard(self)
 
-    def _behind(self) -> bool:
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to read at once."""
         log = self._log
-        if self._position >= log.end:
+        if self._position >= log.end or self.closed:
             return False
         # Only a watch from the future meets changes that are not newer than where it began.
         while log.start <= self._position < log.end:

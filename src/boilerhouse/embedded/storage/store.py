@@ -284,12 +284,13 @@ class Store:
         changes = [change for transaction in transactions for change in transaction.changes]
         for change in changes:
             self._committed.set(change.key, None if change.type == "DELETED" else change.object)
-        past = self._history.publish(changes)
+        # Who has written goes on before who watches: a client that merges the answer into what it
+        # knows finds nothing new in the event, and somebody may wait for that answer.
         for transaction in transactions:
             self._pending_bytes -= transaction.size
             if transaction.future is not None and not transaction.future.done():
                 transaction.future.set_result([change.object for change in transaction.changes])
-        self._trim(past)
+        self._trim(self._history.publish(changes))
 
     def _trim(self, past: list[Past]) -> None:
         """Have versions removed from disk once there are enough of them to be worth a commit."""

@@ -96,6 +96,7 @@ class Watches:
         except Expired as error:
             yield _error(Gone(str(error)))
             return
+        bell = _Bell(wanted, subscription)
         try:
             if wanted.initial:
                 subscription.hold(first)
@@ -104,43 +105,27 @@ class Watches:
                 subscription.check()
                 if wanted.bookmarks:
                     yield _bookmark(wanted, str(current), end=True)
-            async for piece in self._news(wanted, subscription):
-                yield piece
-        except Overrun:
-            yield _error(Gone("too old resource version: the watch fell behind"))
-        finally:
-            subscription.close()
-
-    async def _news(self, wanted: _Wanted, subscription: Subscription) -> AsyncIterator[bytes]:
-        """Write changes as they come, and bookmarks, until the time is up."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + wanted.seconds
-        due = _next_bookmark(loop.time(), end) if wanted.bookmarks else end
-        rang = False
-
-        def ring() -> None:
-            nonlocal rang
-            rang = True
-            subscription.nudge()
-
-        timer = loop.call_at(due, ring)
-        try:
+            # Not in a generator of its own: each piece would have to climb through that one, too.
+            bell.begin()
             while True:
                 changes = await subscription.batch()
                 if not changes and subscription.closed:
                     return  # the store is closing
-                for piece in _pieces(self._lines(wanted, changes)):
+                lines = self._lines(wanted, changes)
+                for piece in lines if len(changes) == 1 else _pieces(lines):
                     yield piece
                 if subscription.behind:
                     await asyncio.sleep(0)
-                if rang and due >= end:
-                    return
-                if rang:
+                if bell.rang:
+                    if bell.over:
+                        return
                     yield _bookmark(wanted, str(subscription.revision))
-                    rang, due = False, _next_bookmark(loop.time(), end)
-                    timer = loop.call_at(due, ring)
+                    bell.set()
+        except Overrun:
+            yield _error(Gone("too old resource version: the watch fell behind"))
         finally:
-            timer.cancel()
+            bell.stop()
+            subscription.close()
 
     async def _initial(self, wanted: _Wanted, first: deque[Stored]) -> AsyncIterator[bytes]:
         """Write the objects there are as ADDED, in pieces, letting others run in between.
@@ -161,8 +146,9 @@ class Watches:
 
     def _lines(self, wanted: _Wanted, changes: list[Change]) -> Iterator[bytes]:
         """Yield the lines of those changes that are in view."""
+        selection, everything = wanted.selection, wanted.selection.everything
         for change in changes:
-            kind = _seen_as(wanted.selection, change)
+            kind = change.type if everything else _seen_as(selection, change)
             if kind is None:
                 continue
             plain = wanted.rendering.plain and change.revision >= wanted.kind.since
@@ -177,8 +163,6 @@ class Watches:
 
 def _seen_as(selection: Selection, change: Change) -> EventType | None:
     """Return what a change is to who sees this selection; None when it is not in view."""
-    if selection.everything:
-        return change.type
     before = change.previous is not None and selection.matches(change.previous.body)
     after = change.type != "DELETED" and selection.matches(change.object.body)
     if not before and not after:
@@ -240,6 +224,42 @@ def _check_options(request: Request, send: bool | None) -> None:
         causes.append(forbidden_field(name, f"{name} is forbidden when continue is provided"))
     if causes:
         raise invalid_options("ListOptions", causes)
+
+
+class _Bell:
+    """Wakes a watch when a bookmark is due, and when its time is up (`over`)."""
+
+    def __init__(self, wanted: _Wanted, subscription: Subscription) -> None:
+        self._wanted = wanted
+        self._subscription = subscription
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = self._end = 0.0
+        self.rang = False
+
+    @property
+    def over(self) -> bool:
+        return self.rang and self._due >= self._end
+
+    def begin(self) -> None:
+        """Let the time of the watch begin."""
+        self._end = self._loop.time() + self._wanted.seconds
+        self.set()
+
+    def set(self) -> None:
+        """Ring when the next thing is due."""
+        bookmarks, end = self._wanted.bookmarks, self._end
+        self._due = _next_bookmark(self._loop.time(), end) if bookmarks else end
+        self.rang = False
+        self._timer = self._loop.call_at(self._due, self._ring)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        self.rang = True
+        self._subscription.nudge()
 
 
 def _next_bookmark(now: float, end: float) -> float:
