@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
+import msgspec
 import structlog
 
 from boilerhouse.kube.kinds import Object
@@ -46,8 +46,7 @@ MAX_GONE = 4096  # forgetting one too early shows a deleted object for a moment,
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(msgspec.Struct, Generic[T], frozen=True):
     """One object before and after; None is absence."""
 
     key: Key
@@ -81,16 +80,23 @@ class Index(Generic[T]):
         return list(self._buckets)
 
     def put(self, key: Key, item: T | None, values: tuple[Hashable, ...]) -> None:
-        """Note an object under its values, instead of those it had before."""
-        for value in self._values.pop(key, ()):
+        """Note an object under its values, instead of those it had before; None is in no place."""
+        before = self._values.get(key, ())
+        if values != before:
+            self._leave(key, before)
+            if values:
+                self._values[key] = values
+        if item is not None:
+            for value in values:
+                self._buckets.setdefault(value, {})[key] = item
+
+    def _leave(self, key: Key, values: tuple[Hashable, ...]) -> None:
+        self._values.pop(key, None)
+        for value in values:
             bucket = self._buckets[value]
             bucket.pop(key, None)
             if not bucket:
                 del self._buckets[value]
-        if item is not None and values:
-            self._values[key] = values
-            for value in values:
-                self._buckets.setdefault(value, {})[key] = item
 
 
 def _by_key(entry: tuple[Key, Any]) -> Key:
@@ -129,7 +135,8 @@ class Cache(Mapping[Key, T]):
         # UID -> events of it below this revision are old news
         self._gone: OrderedDict[str, float] = OrderedDict()
         self._indexes: list[Index[T]] = []
-        self._handlers: list[Callable[[Change[T]], None]] = []
+        # Replaced, never changed: whoever is telling them goes on with those there were.
+        self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
 
     def __getitem__(self, key: tuple[str, str]) -> T:
         return self._items[key]  # type: ignore[index]  # a Key is such a tuple
@@ -163,8 +170,14 @@ class Cache(Mapping[Key, T]):
         """
         for key, item in list(self._items.items()):
             self._tell((handler,), Change(key, None, item))
-        self._handlers.append(handler)
-        return lambda: self._handlers.remove(handler)
+        self._handlers = (*self._handlers, handler)
+
+        def stop() -> None:
+            left = list(self._handlers)
+            left.remove(handler)
+            self._handlers = tuple(left)
+
+        return stop
 
     def mark(self) -> Mark:
         """Take note of what is known; call it before asking for a list."""
@@ -197,6 +210,16 @@ class Cache(Mapping[Key, T]):
         self._newest = revision if restored else max(self._newest, revision)
         return not restored
 
+    @property
+    def ahead(self) -> bool:
+        """Whether own writes are in here that the watch has not told of yet."""
+        return self._newest > self.revision
+
+    def holds(self, key: Key, resource_version: str) -> bool:
+        """Whether this very version of an object is here: to be told of it again is no news."""
+        held = self._items.get(key)
+        return held is not None and held.metadata.resource_version == resource_version
+
     def apply(self, item: T, *, deleted: bool = False) -> None:
         """Take over a watch event."""
         revision = version(item)
@@ -225,7 +248,7 @@ class Cache(Mapping[Key, T]):
             self._put(key, None)
 
     def bookmark(self, revision: int) -> None:
-        """Note that everything up to `revision` has been told."""
+        """Note that everything up to `revision` has been told: a bookmark, or what was no news."""
         self._advance(revision)
 
     def observe(self, item: T, *, selected: bool = True) -> None:
@@ -274,7 +297,7 @@ class Cache(Mapping[Key, T]):
             self._items[key] = item
         for index, of_item in zip(self._indexes, values, strict=True):
             index.put(key, item, of_item)
-        self._tell(tuple(self._handlers), change)
+        self._tell(self._handlers, change)
 
     @staticmethod
     def _tell(handlers: Iterable[Callable[[Change[T]], None]], change: Change[T]) -> None:

@@ -153,11 +153,12 @@ class Client:
         timeout_seconds: int | None = None,
         read_timeout: float | None = None,
         send_initial_events: bool = False,
+        known: watch.Known | None = None,
     ) -> AsyncGenerator[AsyncIterator[watch.WatchEvent[T]]]:
         """Open a watch (`watch.py` says how it ends). Bookmarks are always asked for.
 
         `timeout_seconds` is how long the server shall keep it open, `read_timeout` how long we bear
-        silence. Give both; the informer explains why.
+        silence. Give both; the informer explains why. What is `known` is not read once more.
         """
         query = _query(
             labels,
@@ -172,7 +173,7 @@ class Client:
         request = Request("GET", resource.path(self.where(namespace)), query)
         async with (
             self.stream(request, read_timeout=read_timeout) as stream,
-            aclosing(watch.events(resource, stream.chunks)) as events,
+            aclosing(watch.events(resource, stream.chunks, known)) as events,
         ):
             yield events
 

@@ -189,11 +189,12 @@ class Informer(Generic[T]):
             resource_version=str(self.cache.revision),
             timeout_seconds=seconds,
             read_timeout=seconds + self._timing.margin,
+            known=self.cache,
         ) as events:
             async for event in events:
                 self._take(event)
                 said_something = True
-                if now() - began >= self._timing.too_short:
+                if self._failures and now() - began >= self._timing.too_short:
                     self._failures = 0
         if not said_something and now() - began < self._timing.too_short:
             raise Unavailable("the server ended the watch at once")
@@ -201,16 +202,15 @@ class Informer(Generic[T]):
         self._heard()
 
     def _take(self, event: WatchEvent[T]) -> None:
-        if event.type == "BOOKMARK":
+        self.misfits.pop(event.key, None)
+        if event.object is not None:
+            self.cache.apply(event.object, deleted=event.type == "DELETED")
+        elif event.known or event.type == "BOOKMARK":
             self.cache.bookmark(int(event.resource_version))
-        elif event.object is None:
+        else:
             self.cache.drop(event.key, int(event.resource_version))
-            self.misfits.pop(event.key, None)
             if event.type != "DELETED":
                 self._misfit(event.key, event.misfit)
-        else:
-            self.misfits.pop(event.key, None)
-            self.cache.apply(event.object, deleted=event.type == "DELETED")
         self._heard()
 
     def _misfit(self, key: Key, why: str) -> None:

@@ -10,7 +10,7 @@ a broken connection are all errors, because after any of them it is unknown what
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -26,7 +26,8 @@ LINE_LIMIT = 32 << 20  # far above the largest object that etcd takes
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change, or a bookmark: "you have seen everything up to here".
 
-    `object` is None in a bookmark, and if the object does not fit its Struct; `misfit` says why.
+    `object` is None in a bookmark, if the reader has this very version already (`known`), and if
+    the object does not fit its Struct; `misfit` says why.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -35,6 +36,18 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     object: T | None = None
     misfit: str = ""
     initial_events_end: bool = False
+    known: bool = False
+
+
+class Known(Protocol):
+    """What the reader of a watch has from elsewhere: the answers to its own writes."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether there is any of it that the watch has not told of yet."""
+        ...
+
+    def holds(self, key: Key, resource_version: str) -> bool: ...
 
 
 class _Envelope(msgspec.Struct):
@@ -42,12 +55,23 @@ class _Envelope(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Version(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Version
+
+
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+_NAMED = msgspec.json.Decoder(_Named)
 _BARE = msgspec.json.Decoder(Bare)
 
 
 async def events(
-    resource: Resource[T], chunks: AsyncIterable[bytes]
+    resource: Resource[T], chunks: AsyncIterable[bytes], known: Known | None = None
 ) -> AsyncGenerator[WatchEvent[T]]:
     """Read events until the stream ends; raises `ApiError` on anything that is not an event."""
     # The pieces of a line are joined once, when it is complete: to add each one to a growing
@@ -60,7 +84,7 @@ async def events(
             line = b"".join((*parts, end)) if parts else end
             parts, size = [], 0
             if line.strip():
-                yield parse(resource, line)
+                yield parse(resource, line, known)
         if rest:
             parts.append(rest)
             size += len(rest)
@@ -70,7 +94,7 @@ async def events(
         raise InternalError("watch: the stream ended in the middle of an event")
 
 
-def parse(resource: Resource[T], line: bytes) -> WatchEvent[T]:
+def parse(resource: Resource[T], line: bytes, known: Known | None = None) -> WatchEvent[T]:
     """Understand one line."""
     try:
         envelope = _ENVELOPE.decode(line)
@@ -84,6 +108,12 @@ def parse(resource: Resource[T], line: bytes) -> WatchEvent[T]:
                 mark.resource_version,
                 initial_events_end=mark.annotations.get("k8s.io/initial-events-end") == "true",
             )
+        if known is not None and known.ahead and envelope.type != "DELETED":
+            # To look for its version costs a third of reading the object.
+            named = _NAMED.decode(envelope.object).metadata
+            key, version = Key(named.namespace, named.name), named.resource_version
+            if known.holds(key, version):
+                return WatchEvent(envelope.type, key, version, known=True)
         try:
             item = resource.decode(envelope.object)
         except msgspec.ValidationError as error:

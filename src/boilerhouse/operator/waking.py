@@ -18,7 +18,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.read import claim_of
 from boilerhouse.core import names
-from boilerhouse.kube.cache import Change, Index
+from boilerhouse.kube.cache import Change, Index, by_label
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import Key
@@ -32,6 +32,8 @@ from boilerhouse.workloads.objects import Workload
 # A pool looks at all its Pods in each pass, a workload at its whole spec. So that a burst of claims
 # is one pass and not one for each claim, what happens within this time is looked at together.
 MERGED = timedelta(milliseconds=20)
+
+_by_pool = by_label(names.POOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +93,24 @@ class Waking:
                     self.claims.add(key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
+        namespace, name = change.key
+        # In order, and each of them once: the Pod before and after mostly concern the same.
+        claims = [claim.metadata.name for claim in self.by_intent.get(name)]
+        pools: list[str] = []
+        ending = False
         for pod in (change.old, change.new):
-            if pod is None:
-                continue
-            meant = [claim.metadata.name for claim in self.by_intent.get(change.key.name)]
-            for name in (*claim_of(pod), *meant):
-                claim = Key(change.key.namespace, name)
-                if pod.metadata.deletion_timestamp is not None:
-                    self.hurry(claim)
-                self.claims.add(claim)
-                self.news.tell(claim)  # an Active claim may have been heard of before its Pod
-            pool = pod.metadata.labels.get(names.POOL)
-            if pool is not None:
-                self.pools.add_after(Key(change.key.namespace, pool), MERGED)
+            if pod is not None:
+                claims += claim_of(pod)
+                pools += _by_pool(pod)
+                ending = ending or pod.metadata.deletion_timestamp is not None
+        for one in dict.fromkeys(claims):
+            claim = Key(namespace, one)
+            if ending:
+                self.hurry(claim)
+            self.claims.add(claim)
+            self.news.tell(claim)  # an Active claim may have been heard of before its Pod
+        for one in dict.fromkeys(pools):
+            self.pools.add_after(Key(namespace, one), MERGED)
         if change.new is None:
             secret = names.agent_secret_name(change.key.name)
             self.secrets.add(Key(change.key.namespace, secret))

@@ -67,7 +67,10 @@ class Collector:
             self._enqueue(key)
 
     def _learn(self, key: Key, body: Body | None) -> None:
-        owners = frozenset(ref["uid"] for ref in _references(body)) if body else frozenset()
+        references = _references(body) if body else ()
+        if not references and key not in self._owners:
+            return
+        owners = frozenset(ref["uid"] for ref in references)
         before = self._owners.get(key, frozenset())
         for uid in before - owners:
             self._dependents[uid].discard(key)

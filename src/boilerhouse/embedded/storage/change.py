@@ -91,7 +91,12 @@ class Change:
     key: Key
     object: Stored
     previous: Stored | None
+    past_bytes: int = field(init=False, repr=False)  # what the JSON of `past` takes
     _lines: dict[str, bytes] | None = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        size = 0 if self.previous is None else len(self.previous.raw)
+        self.past_bytes = size + len(self.object.raw) if self.type == "DELETED" else size
 
     @property
     def past(self) -> list[Stored]:

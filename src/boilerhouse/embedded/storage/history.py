@@ -71,7 +71,10 @@ class History:
         for change in changes:
             self._append(change)
             self.revision = change.revision
-            for log in self._logs_of(change.key):
+            for name in _log_names(change.key):
+                log = self._logs.get(name)
+                if log is None:
+                    log = self._logs[name] = _Log()
                 log.append(change)
                 touched.add(log)
         past: list[Past] = []
@@ -118,30 +121,20 @@ class History:
             for subscription in tuple(log.subscriptions):
                 subscription.break_off()
 
-    def _logs_of(self, key: Key) -> list[_Log]:
-        logs = []
-        for name in _log_names(key):
-            log = self._logs.get(name)
-            if log is None:
-                log = self._logs[name] = _Log()
-            logs.append(log)
-        return logs
-
     def _append(self, change: Change) -> None:
         self._ring.append(change)
-        self._bytes += _size(change)
-        self._fresh.append(change)
+        self._bytes += change.past_bytes
+        fresh = self._fresh
+        fresh.append(change)
         self._fresh_bytes += _weight(change)
-        while len(self._fresh) > FRESH or (
-            self._fresh_bytes > FRESH_BYTES and len(self._fresh) > 1
-        ):
-            stale = self._fresh.popleft()
+        while len(fresh) > FRESH or (self._fresh_bytes > FRESH_BYTES and len(fresh) > 1):
+            stale = fresh.popleft()
             self._fresh_bytes -= _weight(stale)
             stale.forget()
 
     def _evict(self) -> list[Past]:
         change = self._ring.popleft()
-        self._bytes -= _size(change)
+        self._bytes -= change.past_bytes
         if self._fresh[0] is change:  # there are fewer than are fresh
             self._fresh.popleft()
             self._fresh_bytes -= _weight(change)
@@ -154,21 +147,17 @@ class History:
         return [Past(version.revision, len(version.raw)) for version in change.past]
 
 
-def _size(change: Change) -> int:
-    """Return what the history alone keeps because of a change: the bytes of `change.past`."""
-    size = 0 if change.previous is None else len(change.previous.raw)
-    return size + len(change.object.raw) if change.type == "DELETED" else size
-
-
 def _weight(change: Change) -> int:
     """Return about what a fresh change keeps beside that: lines, and bodies ready to be read."""
-    return len(change.object.raw) + _size(change)
+    return len(change.object.raw) + change.past_bytes
 
 
 def _log_names(key: Key) -> tuple[tuple[str, str], ...]:
     """Return the logs a change goes into: everything, its resource, and that in its namespace."""
-    resource = (("", ""), (key.resource, ""))
-    return (*resource, (key.resource, key.namespace)) if key.namespace else resource
+    resource, namespace, _ = key
+    if namespace:
+        return ("", ""), (resource, ""), (resource, namespace)
+    return ("", ""), (resource, "")
 
 
 class _Log:
@@ -322,5 +311,6 @@ class Subscription:
         self.wake()
 
     def wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        waiting = self._waiting
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)

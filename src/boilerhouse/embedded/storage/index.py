@@ -11,10 +11,8 @@ from collections.abc import Iterable
 
 from boilerhouse.embedded.storage.change import Key, Stored
 
-_Name = tuple[str, str]
 
-
-def place(key: Key) -> _Name:
+def place(key: Key) -> tuple[str, str]:
     """Return what objects of a resource are ordered by: `namespace/name`, as a real server's keys.
 
     Not plain (namespace, name): "a-b/x" comes before "a/x", since "-" comes before "/".
@@ -26,17 +24,17 @@ class Index:
     def __init__(self, objects: Iterable[Stored] = ()) -> None:
         self._tables: dict[str, _Table] = {}
         for stored in objects:
-            self._table(stored.key.resource).objects[place(stored.key)] = stored
+            self._table(stored.key.resource).objects[stored.key] = stored
         for table in self._tables.values():
-            table.order = sorted(table.objects)
+            table.order = sorted((*place(key), key) for key in table.objects)
 
     def get(self, key: Key) -> Stored | None:
         table = self._tables.get(key.resource)
-        return None if table is None else table.objects.get(place(key))
+        return None if table is None else table.objects.get(key)
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
-        self._table(key.resource).set(place(key), stored)
+        self._table(key.resource).set(key, stored)
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List a resource in the order of `place`; "" means every namespace."""
@@ -54,22 +52,22 @@ class _Table:
     __slots__ = ("objects", "order")
 
     def __init__(self) -> None:
-        self.objects: dict[_Name, Stored] = {}
-        self.order: list[_Name] = []
+        self.objects: dict[Key, Stored] = {}
+        self.order: list[tuple[str, str, Key]] = []  # the place of each, which no two share
 
-    def set(self, name: _Name, stored: Stored | None) -> None:
+    def set(self, key: Key, stored: Stored | None) -> None:
         if stored is not None:
-            if name not in self.objects:
-                insort(self.order, name)
-            self.objects[name] = stored
-        elif self.objects.pop(name, None) is not None:
-            del self.order[bisect_left(self.order, name)]
+            if key not in self.objects:
+                insort(self.order, (*place(key), key))
+            self.objects[key] = stored
+        elif self.objects.pop(key, None) is not None:
+            del self.order[bisect_left(self.order, place(key))]
 
     def scan(self, namespace: str) -> list[Stored]:
-        names = self.order
+        order = self.order
         if namespace:
             # "0" is the character behind "/", so that pair is the first behind the namespace.
-            start = bisect_left(names, (f"{namespace}/", ""))
-            names = names[start : bisect_left(names, (f"{namespace}0", ""), start)]
+            start = bisect_left(order, (f"{namespace}/", ""))
+            order = order[start : bisect_left(order, (f"{namespace}0", ""), start)]
         objects = self.objects
-        return [objects[name] for name in names]
+        return [objects[key] for _, _, key in order]
