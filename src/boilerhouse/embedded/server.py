@@ -37,7 +37,7 @@ from boilerhouse.embedded.request.negotiation import Rendering, negotiate
 from boilerhouse.embedded.request.refusals import no_such_resource, not_allowed
 from boilerhouse.embedded.request.rendering import encode, error_reply
 from boilerhouse.embedded.request.routing import Target
-from boilerhouse.embedded.storage.store import Change, Overrun, Store, StoreFailed, Subscription
+from boilerhouse.embedded.storage.store import Change, Store, StoreFailed
 from boilerhouse.embedded.verbs.listing import Lists
 from boilerhouse.embedded.verbs.objects import Verbs
 from boilerhouse.embedded.verbs.pods import SESSIONS, Pods
@@ -67,6 +67,8 @@ class ApiServer:
         self._clock = clock
         self._serving = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._stop_following: Callable[[], None] = lambda: None
+        self._begins_anew: asyncio.TimerHandle | None = None
         writer = Writer(store, Quotas(store, self.registry))
         admission = Admission(store, clock)
         presenter = Presenter()
@@ -99,9 +101,9 @@ class ApiServer:
         self._definitions.begin()
         for name in ALWAYS:
             await self._make_namespace(name)
-        subscription = self._begin()
+        self._begin()
+        self._stop_following = self._store.follow(self._follow)
         self._tasks = [
-            asyncio.create_task(self._follow(subscription), name="apiserver.follow"),
             asyncio.create_task(self._collector.passes.run(), name="apiserver.collector"),
             asyncio.create_task(self._namespaces.passes.run(), name="apiserver.namespaces"),
             asyncio.create_task(self._definitions.passes.run(), name="apiserver.definitions"),
@@ -127,6 +129,9 @@ class ApiServer:
     async def stop(self) -> None:
         """Stop what runs in the background. Requests in flight end by themselves."""
         self._serving = False
+        self._stop_following()
+        if self._begins_anew is not None:
+            self._begins_anew.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)  # told by _ended
@@ -228,31 +233,35 @@ class ApiServer:
             text = answer.body.decode() if isinstance(answer, Reply) else ""
             raise RuntimeError(f"namespace {name} could not be made: {text}")
 
-    def _begin(self) -> Subscription:
-        """Look at everything once, and subscribe to what comes after."""
+    def _begin(self) -> None:
+        """Look at everything once; what comes after is told by the store."""
         self._collector.begin()
         self._namespaces.begin()
         self._definitions.begin()
-        return self._store.watch("", self._store.revision)
 
-    async def _follow(self, first: Subscription) -> None:
-        subscription: Subscription | None = first
-        while True:
-            try:
-                if subscription is None:
-                    subscription = self._begin()
-                    self._following.worked("")
-                while changes := await subscription.batch():
-                    for change in changes:
-                        self._see(change)
-                return  # the store is closing
-            except Overrun:
-                log.warning("apiserver.overrun")
-            except Exception as error:  # noqa: BLE001  told by Faults; then looks at everything anew
-                if subscription is not None:
-                    subscription.close()
-                await asyncio.sleep(self._following.failed("", error))
-            subscription = None
+    def _follow(self, changes: list[Change]) -> None:
+        """Take note of what was committed. What goes wrong is mended by a look at everything."""
+        if self._begins_anew is not None:
+            return
+        try:
+            for change in changes:
+                self._see(change)
+        except Exception as error:  # noqa: BLE001  told by Faults
+            self._lose_track(error)
+
+    def _lose_track(self, error: Exception) -> None:
+        delay = self._following.failed("", error)
+        loop = asyncio.get_running_loop()
+        self._begins_anew = loop.call_later(delay, self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._begins_anew = None
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001  told by Faults
+            self._lose_track(error)
+        else:
+            self._following.worked("")
 
     def _see(self, change: Change) -> None:
         self._definitions.see(change)

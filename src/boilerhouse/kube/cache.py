@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Generic, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
 import structlog
@@ -63,14 +63,15 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 class Index(Generic[T]):
     """Objects by whatever a function says of them. Made by `Cache.index`."""
 
-    def __init__(self, values: Callable[[T], Iterable[Hashable]]) -> None:
-        self.values_of = values
-        self._buckets: dict[Hashable, dict[Key, T]] = {}
+    def __init__(self, items: Mapping[Key, T], values: Callable[[T], Iterable[Hashable]]) -> None:
+        self._items = items
+        self._values_of = values
+        self._buckets: dict[Hashable, set[Key]] = {}
         self._values: dict[Key, tuple[Hashable, ...]] = {}
 
     def get(self, value: Hashable) -> list[T]:
         """Return the objects that have this value, in the order of their keys."""
-        return [item for _, item in sorted(self._buckets.get(value, {}).items(), key=_by_key)]
+        return [self._items[key] for key in sorted(self._buckets.get(value, ()))]
 
     def count(self, value: Hashable) -> int:
         return len(self._buckets.get(value, ()))
@@ -79,28 +80,22 @@ class Index(Generic[T]):
         """Return every value that some object has."""
         return list(self._buckets)
 
-    def put(self, key: Key, item: T | None, values: tuple[Hashable, ...]) -> None:
-        """Note an object under its values, instead of those it had before; None is in no place."""
-        before = self._values.get(key, ())
-        if values != before:
-            self._leave(key, before)
-            if values:
-                self._values[key] = values
-        if item is not None:
-            for value in values:
-                self._buckets.setdefault(value, {})[key] = item
+    def moves(self, key: Key, item: T | None) -> tuple[Hashable, ...] | None:
+        """Return the values that an object is to be noted under; None if they are the same."""
+        values = () if item is None else tuple(self._values_of(item))
+        return None if values == self._values.get(key, ()) else values
 
-    def _leave(self, key: Key, values: tuple[Hashable, ...]) -> None:
-        self._values.pop(key, None)
-        for value in values:
+    def put(self, key: Key, values: tuple[Hashable, ...]) -> None:
+        """Note an object under its values, instead of those it had before."""
+        for value in self._values.pop(key, ()):
             bucket = self._buckets[value]
-            bucket.pop(key, None)
+            bucket.discard(key)
             if not bucket:
                 del self._buckets[value]
-
-
-def _by_key(entry: tuple[Key, Any]) -> Key:
-    return entry[0]
+        if values:
+            self._values[key] = values
+            for value in values:
+                self._buckets.setdefault(value, set()).add(key)
 
 
 def by_label(name: str) -> Callable[[Object], Iterable[str]]:
@@ -157,9 +152,9 @@ class Cache(Mapping[Key, T]):
 
     def index(self, values: Callable[[T], Iterable[Hashable]]) -> Index[T]:
         """Keep an index from now on: `by_label(…)`, `by_owner` or any pure function."""
-        index: Index[T] = Index(values)
+        index = Index(self._items, values)
         for key, item in self._items.items():
-            index.put(key, item, tuple(values(item)))
+            index.put(key, tuple(values(item)))
         self._indexes.append(index)
         return index
 
@@ -290,13 +285,17 @@ class Cache(Mapping[Key, T]):
     def _put(self, key: Key, item: T | None) -> None:
         change = Change(key, self._items.get(key), item)
         # All that may raise comes first: a change is taken in whole or not at all.
-        values = [() if item is None else tuple(i.values_of(item)) for i in self._indexes]
+        moves = [
+            (index, values)
+            for index in self._indexes
+            if (values := index.moves(key, item)) is not None
+        ]
         if item is None:
             self._items.pop(key, None)
         else:
             self._items[key] = item
-        for index, of_item in zip(self._indexes, values, strict=True):
-            index.put(key, item, of_item)
+        for index, values in moves:
+            index.put(key, values)
         self._tell(self._handlers, change)
 
     @staticmethod

@@ -86,7 +86,8 @@ class KeyedQueue(Generic[K]):
         """Ask for a pass soon. Asking twice before it starts asks once."""
         if self._closed:
             return
-        self._cancel_timer(key)
+        if key in self._timers:
+            self._timers.pop(key)[1].cancel()
         self._put_off.pop(key, None)
         if key in self._in_hand:
             self._again.add(key)
@@ -185,11 +186,6 @@ class KeyedQueue(Generic[K]):
         for turn in self._takers:
             if not turn.done():
                 turn.set_result(None)
-
-    def _cancel_timer(self, key: K) -> None:
-        _, timer = self._timers.pop(key, (0.0, None))
-        if timer is not None:
-            timer.cancel()
 
     def _wake_one(self) -> None:
         for turn in self._takers:

@@ -227,3 +227,33 @@ async def test_every_one_of_a_thousand_watchers_gets_every_event_in_order(store:
     for n in range(10):
         await store.submit(Put(key("a"), body("a", n=str(n))))
     assert await asyncio.gather(*readers) == [list(range(2, 12))] * 1000
+
+
+async def test_a_follower_is_told_of_every_commit_when_it_is_on_disk(store: Store) -> None:
+    """In order, each once, by the time whoever has written goes on; until it stops following."""
+    await store.submit(Put(key("before"), body("before")))
+    seen: list[Change] = []
+    stop = store.follow(seen.extend)
+    future = store.submit(Put(key("a"), body("a")), Put(key("b", resource="nodes"), body("b")))
+    assert seen == []
+    await future
+    assert told(seen) == [("ADDED", "a", 3), ("ADDED", "b", 4)]
+    stop()
+    await store.submit(Remove(key("a"), body("a")))
+    assert len(seen) == 2
+
+
+async def test_who_has_written_goes_on_before_who_watches(store: Store) -> None:
+    """A client can merge the answer into what it knows, and finds nothing new in the event."""
+    order: list[str] = []
+
+    async def watch() -> None:
+        await store.watch("pods", store.revision).batch()
+        order.append("watcher")
+
+    async def write() -> None:
+        await store.submit(Put(key("a"), body("a")))
+        order.append("writer")
+
+    await asyncio.gather(watch(), write())
+    assert order == ["writer", "watcher"]

@@ -238,3 +238,36 @@ async def test_a_bug_in_an_index_does_not_end_it() -> None:
         await asyncio.sleep(60)
         assert informer.healthy()
         assert index.count("a") == 1
+
+
+async def test_an_own_write_is_told_once() -> None:
+    """Whoever listens hears of it when it is observed, and not again when the watch tells of it."""
+    async with Rig() as (api, informer):
+        heard: list[str] = []
+        made = await Client(api).create(PODS, {"metadata": {"name": "mine"}})
+        informer.subscribe(lambda change: heard.append(change.key.name))
+        heard.clear()
+        informer.observe(made)
+        ahead = informer.cache.ahead
+        await asyncio.sleep(0.01)
+        assert heard == ["mine"]
+        assert informer.cache.revision == api.revision
+        assert ahead
+        assert not informer.cache.ahead
+        api.put(f"{ROOT}/mine", {"spec": {"nodeName": "n"}})
+        await asyncio.sleep(0.01)
+        assert heard == ["mine", "mine"]
+        assert informer.cache["default", "mine"].spec.node_name == "n"
+
+
+async def test_an_own_write_mends_what_did_not_fit() -> None:
+    """Once the watch has told of it nothing is said of the object any more."""
+    async with Rig() as (api, informer):
+        api.put(f"{ROOT}/bad", {"spec": {"nodeName": 5}})
+        await asyncio.sleep(0.01)
+        assert [key.name for key in informer.misfits] == ["bad"]
+        mended = {"spec": {"nodeName": "n"}}
+        informer.observe(await Client(api).merge_patch(PODS, "bad", mended))
+        await asyncio.sleep(0.01)
+        assert names(informer) == ["a", "bad"]
+        assert informer.misfits == {}

@@ -98,3 +98,40 @@ async def test_an_endless_line_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(InternalError, match="more than 1000 bytes"):
         async for _ in watch.events(PODS, pieces(*[b"x" * 100] * 20)):
             pass
+
+
+class Held:
+    """A reader that holds the version 2 of the Pod `a`, which no watch has told it of."""
+
+    ahead = True
+
+    def holds(self, key: Key, resource_version: str) -> bool:
+        return (key, resource_version) == (Key("default", "a"), "2")
+
+
+async def test_a_version_that_is_held_is_not_read_again() -> None:
+    """Its event says which one it is and no more; every other event has its object."""
+    found = [event async for event in watch.events(PODS, pieces(STREAM), Held())]
+    assert [(e.resource_version, e.known, e.object is None) for e in found] == [
+        ("1", False, False),
+        ("2", True, True),
+        ("3", False, False),
+    ]
+
+
+async def test_a_deletion_is_told_though_its_version_is_held() -> None:
+    """Servers have been seen that tell of a deletion at the version the object had."""
+    last = line("DELETED", pod("a", 2))
+    [event] = [event async for event in watch.events(PODS, pieces(last), Held())]
+    assert (event.type, event.known) == ("DELETED", False)
+    assert event.object is not None
+
+
+async def test_errors_and_bookmarks_are_none_of_what_is_held() -> None:
+    """They are understood as ever by a reader that is ahead of its watch."""
+    mark = line("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "77"}})
+    error = line("ERROR", status(410, "Expired", "too old"))
+    events = watch.events(PODS, pieces(mark + error), Held())
+    assert (await anext(events)).type == "BOOKMARK"
+    with pytest.raises(Gone, match="too old"):
+        await anext(events)

@@ -153,11 +153,9 @@ def _weight(change: Change) -> int:
 
 
 def _log_names(key: Key) -> tuple[tuple[str, str], ...]:
-    """Return the logs a change goes into: everything, its resource, and that in its namespace."""
+    """Return the logs a change goes into: its resource's, and that in its namespace."""
     resource, namespace, _ = key
-    if namespace:
-        return ("", ""), (resource, ""), (resource, namespace)
-    return ("", ""), (resource, "")
+    return ((resource, ""), (resource, namespace)) if namespace else ((resource, ""),)
 
 
 class _Log:

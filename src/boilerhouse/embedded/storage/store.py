@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,6 +106,7 @@ class Store:
         self._promised = 0  # the newest revision that was answered ahead
         self._generation = 0
         self._closed = False
+        self._followers: tuple[Callable[[list[Change]], None], ...] = ()
         self.trouble = ""  # why the newest write failed; nothing if it did not
         self._journal.start(self._loop, self._done)
         self._trim(opened.past)
@@ -215,10 +217,21 @@ class Store:
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
         """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
 
-        The resource "" means every resource.
         `since` may lie in the future; changes up to it are then left out.
         """
         return self._history.watch(resource, since, namespace)
+
+    def follow(self, see: Callable[[list[Change]], None]) -> Callable[[], None]:
+        """Have `see` called with what every commit changes, from now on; returns how to stop.
+
+        At once and before anything else happens on the loop: it takes note, and must not raise.
+        """
+        self._followers = (*self._followers, see)
+
+        def stop() -> None:
+            self._followers = tuple(one for one in self._followers if one is not see)
+
+        return stop
 
     async def close(self) -> None:
         """Finish what was submitted, end every subscription, release the directory."""
@@ -290,7 +303,10 @@ class Store:
             self._pending_bytes -= transaction.size
             if transaction.future is not None and not transaction.future.done():
                 transaction.future.set_result([change.object for change in transaction.changes])
-        self._trim(self._history.publish(changes))
+        past = self._history.publish(changes)
+        for see in self._followers:
+            see(changes)
+        self._trim(past)
 
     def _trim(self, past: list[Past]) -> None:
         """Have versions removed from disk once there are enough of them to be worth a commit."""
