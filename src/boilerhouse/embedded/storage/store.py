@@ -71,7 +71,7 @@ MAX_PENDING_BYTES = 256 << 20
 TRIM_AT = 256
 TRIM_AT_BYTES = 4 << 20
 # Seconds that a write which was answered ahead waits for the one that follows.
-LONGEST_AHEAD = 0.002
+LONGEST_AHEAD = 0.01
 
 
 @dataclass(slots=True)
