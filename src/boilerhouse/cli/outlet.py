@@ -20,7 +20,7 @@ from collections.abc import Callable
 # Bytes that may wait for a slow reader.
 ROOM = 1 << 20
 # Seconds before the thread waits to be woken again: to wake it costs who writes more than a line.
-LINGER = 0.01
+LINGER = 0.05
 # Seconds that an exit waits for a reader.
 PATIENCE = 1.0
 

@@ -77,7 +77,7 @@ class Journal:
         self._between_connections = False
         self._failed_generation = -1
         self._checkpointer = Checkpointer(path, self._reopen)
-        self._queue: SimpleQueue[Transaction | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Transaction] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
@@ -85,9 +85,9 @@ class Journal:
         self._checkpointer.start()
         self._thread.start()
 
-    def put(self, transaction: Transaction) -> None:
-        """Queue a transaction; never blocks."""
-        self._queue.put(transaction)
+    def put(self, transactions: Sequence[Transaction]) -> None:
+        """Queue transactions, to be committed together; never blocks."""
+        self._queue.put(transactions)
 
     def stop(self) -> None:
         """Commit what is queued, then let go of the files. Blocks."""
@@ -112,18 +112,18 @@ class Journal:
                 return  # the loop is gone, and with it everyone who could be told
 
     def _gather(self) -> tuple[list[Transaction], bool]:
-        """Wait for a transaction and take what else is there; True once it is time to stop."""
+        """Wait for transactions and take what else is there; True once it is time to stop."""
         batch: list[Transaction] = []
         size = 0
-        transaction = self._queue.get()
-        while transaction is not None:
-            if transaction.generation > self._failed_generation:
-                batch.append(transaction)
-                size += transaction.size
+        transactions = self._queue.get()
+        while transactions is not None:
+            if transactions[0].generation > self._failed_generation:
+                batch += transactions
+                size += sum(transaction.size for transaction in transactions)
             if len(batch) >= MAX_BATCH or size >= MAX_BATCH_BYTES:
                 return batch, False
             try:
-                transaction = self._queue.get_nowait()
+                transactions = self._queue.get_nowait()
             except Empty:
                 return batch, False
         return batch, True

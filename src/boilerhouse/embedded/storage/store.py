@@ -282,9 +282,9 @@ class Store:
         if self._ahead_until is not None:
             self._ahead_until.cancel()
             self._ahead_until = None
-        transactions, self._ahead = self._ahead, []
-        for transaction in transactions:
-            self._journal.put(transaction)
+        if self._ahead:
+            self._journal.put(self._ahead)
+            self._ahead = []
 
     def _done(self, count: int, failure: str) -> None:
         self.trouble = failure
