@@ -16,6 +16,7 @@ from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.kinds import Pod
+from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.wire import Reply, Request
 from tests.controllers.world import World, running
@@ -44,6 +45,15 @@ async def test_odd_but_legal_tenants_are_served(world: World) -> None:
 async def test_a_claim_without_a_warm_instance_is_born_with_its_choice(world: World) -> None:
     """The Pod that is made for it is named with the Claim's first write, and no two are alike."""
     await world.ready_workload()
+    known = asyncio.Event()
+
+    def ready(_: Change[Dynamic]) -> None:
+        workload = world.operator.blueprints.cached("web")
+        if workload is not None and workload.ready:
+            known.set()
+
+    world.operator.workload_informer.subscribe(ready)
+    await asyncio.wait_for(known.wait(), 5)  # the operator may hear of it later than the test
     first: dict[str, str] = {}
 
     def heard(change: Change[Claim]) -> None:
@@ -123,7 +133,8 @@ async def test_a_warm_claim_is_three_writes(world: World, kept: dict[str, Any]) 
         return await real(request, timeout=timeout)
 
     world.client.transport.request = counted  # type: ignore[method-assign]
-    got = await world.operator.acquirer.acquire("alice", "web")
+    with world.operator.way.taken():  # as in the API: the pool is filled later
+        got = await world.operator.acquirer.acquire("alice", "web")
     seen = list(writes)
     assert got.phase == "Active"
     assert len(seen) == 3, seen
