@@ -15,6 +15,7 @@ from _thread import start_new_thread
 from collections.abc import Callable
 
 _PIECES = 4
+_ALONE = 32  # pieces until there is a second thread: two that hand little to each other take longer
 
 
 class _Belt:
@@ -37,8 +38,9 @@ class _Belt:
 
 
 def ahead(produce: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Return a function that gives what `produce` gives, made a few pieces in advance."""
+    """Return a function that gives what `produce` gives, if it is much a few pieces in advance."""
     belt = _Belt()
+    alone = _ALONE
 
     def work() -> None:
         try:
@@ -50,12 +52,17 @@ def ahead(produce: Callable[[], bytes]) -> Callable[[], bytes]:
             belt.put(b"")
 
     def pull() -> bytes:
+        nonlocal alone
+        if alone:
+            alone -= 1
+            if alone:
+                return produce()
+            start_new_thread(work, ())
         piece = belt.get()
         if isinstance(piece, BaseException):
             raise piece
         return piece
 
-    start_new_thread(work, ())
     return pull
 
 
