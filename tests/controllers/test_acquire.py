@@ -15,8 +15,7 @@ from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
 from boilerhouse.kube.cache import Change
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.kube.kinds import Dynamic, Pod
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.wire import Reply, Request
 from tests.controllers.world import World, running

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import select
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -37,6 +36,7 @@ class Outlet:
         self._refused = False  # the last piece was
         self._writing = False
         self._changed = threading.Condition()  # reentrant: a finalizer may log in our midst
+        self._hurry = threading.Event()  # somebody waits until all is written
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> None:
@@ -58,8 +58,10 @@ class Outlet:
 
     def drain(self, seconds: float = PATIENCE) -> None:
         """Wait until all is written, but not for ever: at an exit."""
+        self._hurry.set()
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._writing, seconds)
+        self._hurry.clear()
 
     def _run(self) -> None:
         while True:
@@ -68,7 +70,7 @@ class Outlet:
                 self._changed.notify_all()
                 last = not self._waiting
             if last:
-                time.sleep(LINGER)
+                self._hurry.wait(LINGER)
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 piece = self._waiting.popleft()

@@ -7,8 +7,6 @@ The names of reasons and conditions that kubelet and the scheduler use are known
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from boilerhouse.core import names
 from boilerhouse.instances.build import (
     AGENT_CONTAINER,
@@ -31,7 +29,8 @@ _IMAGE_REASONS = frozenset(
     }
 )
 _CUT_OFF = "Unknown"  # how a container ended that ran when its node went down
-_NORMAL_WAITING = frozenset({"ContainerCreating", "PodInitializing", ""})
+# Why else a container waits, without anything being wrong.
+_NO_TROUBLE = _IMAGE_REASONS | {"ContainerCreating", "PodInitializing", ""}
 
 
 def instance(pod: Pod) -> InstanceSeen:
@@ -40,6 +39,7 @@ def instance(pod: Pod) -> InstanceSeen:
     assert meta.creation_timestamp is not None, "a stored object has a creation time"
     tenant = _named(TENANT_CONTAINER, status.container_statuses)
     agent = _named(AGENT_CONTAINER, status.init_container_statuses)
+    containers = [*status.init_container_statuses, *status.container_statuses]
     return InstanceSeen(
         name=meta.name,
         uid=meta.uid,
@@ -61,13 +61,13 @@ def instance(pod: Pod) -> InstanceSeen:
         grace=meta.deletion_grace_period_seconds or 0,
         ended=_ended(pod),
         unschedulable=_unschedulable(pod),
-        image_failure=next(_image_failures(pod), ""),
-        trouble=next(_troubles(pod), ""),
+        image_failure=_image_failure(containers),
+        trouble=_trouble(containers),
         restarts=sum(container.restart_count for container in status.container_statuses),
         crashed=any(_crashed(container) for container in status.container_statuses),
         agent_restarts=0 if agent is None else agent.restart_count,
         overlays=any(volume.name.startswith(OVERLAY_VOLUMES) for volume in pod.spec.volumes),
-        awaits=next(_awaited(pod), ""),
+        awaits=_awaited(pod),
         restored=RestoredSeen.parse(meta.annotations.get(names.RESTORED, "")),
         container="" if tenant is None else tenant.container_id,
         tenant_runs=tenant is not None and tenant.state.running is not None,
@@ -77,7 +77,10 @@ def instance(pod: Pod) -> InstanceSeen:
 
 
 def _named(name: str, containers: list[ContainerStatus]) -> ContainerStatus | None:
-    return next((container for container in containers if container.name == name), None)
+    for container in containers:
+        if container.name == name:
+            return container
+    return None
 
 
 def _crashed(container: ContainerStatus) -> bool:
@@ -90,10 +93,13 @@ def _crashed(container: ContainerStatus) -> bool:
     return container.restart_count > 0 and (last is None or last.reason != _CUT_OFF)
 
 
-def _awaited(pod: Pod) -> Iterator[str]:
+def _awaited(pod: Pod) -> str:
     for container in pod.spec.init_containers:
         if container.name == AGENT_CONTAINER:
-            yield from (v.value for v in container.env if v.name == RESTORE_VARIABLE)
+            for variable in container.env:
+                if variable.name == RESTORE_VARIABLE:
+                    return variable.value
+    return ""
 
 
 def _first_port(pod: Pod) -> int:
@@ -126,28 +132,25 @@ def _unschedulable(pod: Pod) -> str:
     return found.message or found.reason
 
 
-def _image_failures(pod: Pod) -> Iterator[str]:
-    for container in _containers(pod):
+def _image_failure(containers: list[ContainerStatus]) -> str:
+    for container in containers:
         waiting = container.state.waiting
         if waiting is not None and waiting.reason in _IMAGE_REASONS:
-            yield _sentence(container.name, waiting.reason, waiting.message)
+            return _sentence(container.name, waiting.reason, waiting.message)
+    return ""
 
 
-def _troubles(pod: Pod) -> Iterator[str]:
-    for container in _containers(pod):
+def _trouble(containers: list[ContainerStatus]) -> str:
+    for container in containers:
         waiting = container.state.waiting
-        if waiting is None or waiting.reason in _IMAGE_REASONS | _NORMAL_WAITING:
-            continue
-        yield _sentence(container.name, waiting.reason, waiting.message)
-    for container in _containers(pod):
+        if waiting is not None and waiting.reason not in _NO_TROUBLE:
+            return _sentence(container.name, waiting.reason, waiting.message)
+    for container in containers:
         last = container.last_state.terminated
         if container.restart_count and last is not None and not container.ready:
             why = f"restarted {container.restart_count} times, last exit code {last.exit_code}"
-            yield _sentence(container.name, last.reason, why)
-
-
-def _containers(pod: Pod) -> list[ContainerStatus]:
-    return [*pod.status.init_container_statuses, *pod.status.container_statuses]
+            return _sentence(container.name, last.reason, why)
+    return ""
 
 
 def _sentence(*parts: str) -> str:
