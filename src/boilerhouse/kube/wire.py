@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 JSON = "application/json"
 YAML = "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
@@ -21,8 +23,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One call. Header names are lower case; `path` is decoded and starts with a slash.
 
     `ahead`: it may be answered before it is on disk, by a server that can. Only for who waits for
@@ -32,7 +33,7 @@ class Request:
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     ahead: bool = False
 
@@ -48,13 +49,12 @@ class Request:
         return [value for key, value in self.query if key == name]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A whole answer."""
 
     status: int
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": JSON})
+    headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {"content-type": JSON})
 
 
 @dataclass(frozen=True, slots=True)

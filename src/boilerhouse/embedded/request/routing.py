@@ -40,32 +40,29 @@ def find(registry: Registry, path: str) -> Target | None:
         group, version, parts = parts[2], parts[3], parts[4:]
     else:
         return None
-    if not parts[0] or not registry.has_version(group, version):
+    if not parts[0]:
         return None
     watch = parts[0] == "watch" and len(parts) > 1
     if watch:
         parts = parts[1:]
-    namespace = ""
+    namespace, nameless = "", False
     # /namespaces/x and /namespaces/x/status are the Namespace itself, all else is inside it.
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _OF_NAMESPACE:
-        _named(parts)
+        nameless = not parts[1]
         namespace, parts = parts[1], parts[2:]
-    _named(parts)
     kind = registry.find(group, version, parts[0])
-    if kind is None:
+    if kind is None and not registry.has_version(group, version):
+        return None
+    count = len(parts)
+    # `//` where a name belongs: read as no name at all, it would mean every object.
+    if kind is None or nameless or (count > 2 and not parts[1]):
         raise no_such_resource()
-    name = parts[1] if len(parts) > 1 else ""
-    subresource = parts[2] if len(parts) > 2 else ""
-    rest = "/" + "/".join(parts[3:]) if len(parts) > 3 else ""
+    name = parts[1] if count > 1 else ""
+    subresource = parts[2] if count > 2 else ""
+    rest = "/" + "/".join(parts[3:]) if count > 3 else ""
     if not _sound(kind, namespace, name, subresource, rest):
         raise no_such_resource()
     return Target(kind, namespace, name, subresource, rest, watch)
-
-
-def _named(parts: list[str]) -> None:
-    """Refuse `//` where a name belongs: read as no name at all, it would mean every object."""
-    if len(parts) > 2 and not parts[1]:
-        raise no_such_resource()
 
 
 _OF_NAMESPACE = ("status", "finalize", "")

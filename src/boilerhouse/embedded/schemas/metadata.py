@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Seen
 from boilerhouse.kube.status import BadRequest
 
 
@@ -60,39 +61,45 @@ _MANAGED_FIELDS: Final = frozenset(_Managed.__struct_fields__)
 _KEPT_AT_ZERO: Final = frozenset({"deletionGracePeriodSeconds"})
 
 
-def prune_metadata(holder: dict[str, Any], prefix: str, unknown: list[str]) -> None:
+def prune_metadata(
+    holder: dict[str, Any], prefix: str, unknown: list[str], seen: Seen = NOTHING
+) -> None:
     """Clean `holder["metadata"]` in place; add the paths of unknown fields to `unknown`.
 
     Raise BadRequest when a field has the wrong type: such an object cannot even be read.
     """
-    if "metadata" not in holder:
+    meta = holder.get("metadata", MISSING)
+    if meta is MISSING:
         return
-    path = f"{prefix}metadata"
-    meta = holder["metadata"]
     if meta is None:
         holder["metadata"] = {}
         return
+    path = f"{prefix}metadata"
+    fields = meta
+    if meta.__class__ is dict and "metadata" in seen:
+        known = seen["metadata"]
+        fields = {key: value for key, value in meta.items() if value is not known.get(key)}
+    # A union is put together at each use, which takes longer than the check: for its words alone.
+    wanted: Any = _ObjectMeta if fields.__class__ is dict else _ObjectMeta | None
     try:
-        msgspec.convert(meta, _ObjectMeta)
+        msgspec.convert(fields, wanted)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{path}: {error}") from error
-    strangers = meta.keys() - _FIELDS
+    strangers = fields.keys() - _FIELDS
     if strangers:
         unknown.extend(f"{path}.{name}" for name in strangers)
-        for name in strangers:
-            del meta[name]
     for key in ("labels", "annotations"):
-        pairs = meta.get(key)
+        pairs = fields.get(key)
         if pairs and None in pairs.values():
             meta[key] = {name: value or "" for name, value in pairs.items()}
-    _prune_items(meta.get("ownerReferences"), _OWNER_FIELDS, f"{path}.ownerReferences", unknown)
-    _prune_items(meta.get("managedFields"), _MANAGED_FIELDS, f"{path}.managedFields", unknown)
-    empty = [
+    _prune_items(fields.get("ownerReferences"), _OWNER_FIELDS, f"{path}.ownerReferences", unknown)
+    _prune_items(fields.get("managedFields"), _MANAGED_FIELDS, f"{path}.managedFields", unknown)
+    gone = [
         key
-        for key, value in meta.items()
-        if not value and (value is None or key not in _KEPT_AT_ZERO)
+        for key, value in fields.items()
+        if key in strangers or (not value and (value is None or key not in _KEPT_AT_ZERO))
     ]
-    for key in empty:
+    for key in gone:
         del meta[key]
 
 

@@ -57,7 +57,7 @@ class Schema:
         BadRequest when `metadata` has fields of wrong types.
         """
         unknown: list[str] = []
-        prune_metadata(body, "", unknown)
+        prune_metadata(body, "", unknown, seen)
         _prune_object(self.root, body, "", unknown, True, seen)
         unknown.sort()
         return unknown
@@ -145,6 +145,8 @@ def _prune_object(
                     gone = [*gone, key] if gone else [key]
                 continue
         cls = item.__class__
+        if cls is str or cls is bool:
+            continue
         if cls is dict or cls is list:
             _prune(child, item, f"{path}.{key}" if path else key, unknown, was)
         elif item is None:

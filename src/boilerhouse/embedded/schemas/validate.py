@@ -256,15 +256,12 @@ def _object(
         _size(node.least_props, node.most_props, "properties", value, path, flaws)
     props, extra = node.props, node.additional
     for key, item in value.items():
-        child = props.get(key)
+        child = props.get(key, extra)
         if child is None:
-            child = extra
-            if child is None:
-                if node.closed:
-                    message = f"{_shown(path)}{key} is a forbidden property"
-                    flaws.append(Flaw(path, invalid_value("", key, message)))
-                continue
-        if not (child.plain and item.__class__ in child.accepts):
+            if node.closed:
+                message = f"{_shown(path)}{key} is a forbidden property"
+                flaws.append(Flaw(path, invalid_value("", key, message)))
+        elif not (child.plain and item.__class__ in child.accepts):
             was = seen.get(key, MISSING)
             if item is not was:
                 _value(child, item, (path, key), flaws, was)

@@ -159,13 +159,27 @@ def _name_errors(rule: str, name: str) -> tuple[str, ...]:
 def _common(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Return what is wrong with the fields that are not the very ones which `old` has."""
     causes: list[Cause] = []
-    changed = {name: value for name, value in metadata.items() if value is not old.get(name)}
-    for key, value in changed.get("labels", {}).items():
-        if rules := _key_errors(key):
-            causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
-        if rules := _value_errors(value):
-            causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
-    annotations = changed.get("annotations", {})
+    labels = metadata.get("labels")
+    if labels and labels is not old.get("labels"):
+        for key, value in labels.items():
+            if rules := _key_errors(key):
+                causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
+            if rules := _value_errors(value):
+                causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
+    annotations = metadata.get("annotations")
+    if annotations and annotations is not old.get("annotations"):
+        causes += _annotation_causes(annotations)
+    owners = metadata.get("ownerReferences")
+    if owners and owners is not old.get("ownerReferences"):
+        causes += _owner_causes(owners)
+    finalizers = metadata.get("finalizers")
+    if finalizers and finalizers is not old.get("finalizers"):
+        causes += _finalizer_causes(kind, finalizers)
+    return causes
+
+
+def _annotation_causes(annotations: dict[str, str]) -> list[Cause]:
+    causes: list[Cause] = []
     size = 0
     for key, value in annotations.items():
         if rules := _key_errors(key.lower()):
@@ -175,10 +189,14 @@ def _common(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[C
         size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
         if size > _MAX_ANNOTATIONS:
             causes.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
-    causes += _owner_causes(changed.get("ownerReferences", ()))
+    return causes
+
+
+def _finalizer_causes(kind: Kind, finalizers: list[str]) -> list[Cause]:
+    causes: list[Cause] = []
     # Definitions and custom objects may have finalizers without a domain, and definitions do.
     qualified = not kind.custom and kind.group != "apiextensions.k8s.io"
-    for index, name in enumerate(changed.get("finalizers", ())):
+    for index, name in enumerate(finalizers):
         causes += [invalid_value("metadata.finalizers", name, rule) for rule in _key_errors(name)]
         if qualified and "/" not in name and name not in _STANDARD_FINALIZERS:
             causes.append(

@@ -225,8 +225,9 @@ class _Document:
         if not path.startswith("/"):
             raise _Inapplicable("the path has to start with a slash")
         *parents, last = path[1:].split("/")
-        if to_write:
-            self.root = self._owned(self.root)
+        own = self._own
+        if to_write and id(self.root) not in own:
+            self.root = self._copied(self.root)
         here = self.root
         for part in parents:
             step: Any
@@ -238,20 +239,23 @@ class _Document:
                 below = here[step]
             else:
                 break
-            if to_write and (below.__class__ is dict or below.__class__ is list):
-                below = here[step] = self._owned(below)
+            if to_write and id(below) not in own:
+                below = here[step] = self._copied(below)
             here = below
         if here.__class__ is not dict and here.__class__ is not list:
             raise _Inapplicable("the path leads through something that is absent or has no fields")
         return here, _unescaped(last) if "~" in last else last
 
-    def _owned(self, container: Any) -> Any:
-        """Return a container that may be written to: itself, or a copy if it is not ours yet."""
-        if id(container) in self._own:
-            return container
-        container = dict(container) if container.__class__ is dict else copied(container)
-        self._own.add(id(container))
-        return container
+    def _copied(self, value: Any) -> Any:
+        """Return a copy that may be written to; the value itself if it holds nothing."""
+        if value.__class__ is dict:
+            value = dict(value)
+        elif value.__class__ is list:
+            value = copied(value)
+        else:
+            return value
+        self._own.add(id(value))
+        return value
 
 
 def _unescaped(part: str) -> str:
