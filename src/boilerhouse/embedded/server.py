@@ -31,12 +31,11 @@ from boilerhouse.embedded.policy.admission import ALWAYS, Admission
 from boilerhouse.embedded.policy.quota import Quotas
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request import metrics as requestmetrics
-from boilerhouse.embedded.request import routing
 from boilerhouse.embedded.request.decoding import check_size
 from boilerhouse.embedded.request.negotiation import Rendering, negotiate
 from boilerhouse.embedded.request.refusals import no_such_resource, not_allowed
 from boilerhouse.embedded.request.rendering import encode, error_reply
-from boilerhouse.embedded.request.routing import Target
+from boilerhouse.embedded.request.routing import Routes, Target
 from boilerhouse.embedded.storage.store import Change, Store, StoreFailed
 from boilerhouse.embedded.verbs.listing import Lists
 from boilerhouse.embedded.verbs.objects import Verbs
@@ -94,6 +93,7 @@ class ApiServer:
         )
         self._discovery = Discovery(self.registry, self._unready)
         self._openapi = OpenApi(self.registry, builtin.definitions())
+        self._paths = Routes(self.registry)
         self._table = self._routes()
 
     async def start(self) -> None:
@@ -144,7 +144,7 @@ class ApiServer:
         answer: Reply | Stream
         try:
             check_size(request)
-            target = routing.find(self.registry, request.path)
+            target = self._paths.find(request.path)
             if target is None:
                 described = self._discovery.answer(request) or self._openapi.answer(request)
                 return described or _nothing_here()
@@ -163,7 +163,7 @@ class ApiServer:
 
     async def open(self, request: Request, subprotocols: tuple[str, ...]) -> Session:
         """Begin a WebSocket (exec, attach, port-forward, proxy); raises ApiError to refuse it."""
-        target = routing.find(self.registry, request.path)
+        target = self._paths.find(request.path)
         if target is None or target.kind.resource != "pods":
             raise NotFound("the server could not find the requested resource")
         if target.subresource not in (*SESSIONS, "proxy"):

@@ -82,8 +82,12 @@ class _Level(NamedTuple):
     node: Node
     shown: str  # what stands for the value in messages: the type's name
     rules: tuple[_Rule, ...]
-    transitions: tuple[_Rule, ...]  # those of the rules that compare with the old value
+    # Those that compare with an old value, and whether there are such below; those that can be
+    # asked without one, and the same.
+    transitions: tuple[_Rule, ...]
     transitions_below: bool
+    births: tuple[_Rule, ...]
+    births_below: bool
     fields: dict[str, _Level]
     items: _Level | None
     entries: _Level | None
@@ -197,11 +201,19 @@ def _compile(node: Node, path: str, place: _Place, causes: list[Cause]) -> _Leve
                 rules.append(compiled)
     if not (rules or fields or items or entries):
         return None
-    transitions = tuple(rule for rule in rules if rule.transition)
-    below_ = [*fields.values(), *filter(None, (items, entries))]
-    deeper = any(level.transitions or level.transitions_below for level in below_)
-    shown = node.type_names or "object"
-    return _Level(node, shown, tuple(rules), transitions, deeper, fields, items, entries)
+    levels = [*fields.values(), *filter(None, (items, entries))]
+    return _Level(
+        node,
+        node.type_names or "object",
+        tuple(rules),
+        tuple(rule for rule in rules if rule.transition),
+        any(level.transitions or level.transitions_below for level in levels),
+        tuple(rule for rule in rules if rule.optional_old or not rule.transition),
+        any(level.births or level.births_below for level in levels),
+        fields,
+        items,
+        entries,
+    )
 
 
 def _compile_rule(
@@ -307,11 +319,11 @@ def _check(
 ) -> None:
     if new is None:
         return
-    rules = level.rules
-    if current is not None and current.settled():
-        rules = level.transitions
-        if not rules and not level.transitions_below:
-            return
+    rules, below = level.rules, True
+    if old is None:
+        rules, below = level.births, level.births_below
+    elif current is not None and current.settled():
+        rules, below = level.transitions, level.transitions_below
     for rule in rules:
         cause = _broken(rule, level, path, new, old)
         if cause is None:
@@ -319,6 +331,8 @@ def _check(
         tie = current or parent
         if rule.transition or tie is None or not tie.unchanged():
             causes.append(cause)
+    if not below:
+        return
     if new.__class__ is dict:
         _check_fields(level, path, new, old, current, parent, causes)
     elif new.__class__ is list and level.items is not None:
@@ -363,8 +377,6 @@ def _tied(
 
 
 def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause | None:
-    if rule.transition and old is None and not rule.optional_old:
-        return None
     env: dict[str, Any] = {"self": new}
     if rule.optional_old:
         env["oldSelf"] = NONE if old is None else Optional(True, old)

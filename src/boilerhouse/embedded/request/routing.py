@@ -28,6 +28,36 @@ class Target(NamedTuple):
     watch: bool = False
 
 
+# Collections that are remembered: a handful for each namespace in use.
+_REMEMBERED = 1024
+
+
+class Routes:
+    """Resolves paths as `find` does, and remembers of which collection most objects are."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._version = registry.version
+        # By path: where a collection is, of objects that have their names right behind it.
+        self._collections: dict[str, Target] = {}
+
+    def find(self, path: str) -> Target | None:
+        if self._version != self._registry.version:
+            self._version = self._registry.version
+            self._collections.clear()
+        collection, _, name = path.rpartition("/")
+        if name:
+            holder = self._collections.get(collection)
+            if holder is not None:
+                return Target(holder.kind, holder.namespace, name)
+        target = find(self._registry, path)
+        if target is not None and name and name == target.name and not target.watch:
+            if len(self._collections) >= _REMEMBERED:
+                self._collections.clear()
+            self._collections[collection] = Target(target.kind, target.namespace)
+        return target
+
+
 def find(registry: Registry, path: str) -> Target | None:
     """Resolve a path below /api or /apis; None when no such group and version is served.
 
