@@ -57,7 +57,7 @@ class Gates:
 
 
 class SimClient:
-    """Speaks as one actor."""
+    """Speaks as one actor. To this server nothing is `ahead` of its disk."""
 
     namespace = "sim"
 
@@ -75,7 +75,9 @@ class SimClient:
         )
         return decoded(resource, found)
 
-    async def find(self, resource: Resource[Any], name: str, *, namespace: str = "sim") -> Any:
+    async def find(
+        self, resource: Resource[Any], name: str, *, namespace: str = "sim", ahead: bool = False
+    ) -> Any:
         try:
             return await self.get(resource, name, namespace=namespace)
         except NotFound:
@@ -92,7 +94,7 @@ class SimClient:
         items = [decoded(resource, body) for body in found]
         return Listing(items, str(self._server.revision), {})
 
-    async def create(self, resource: Resource[Any], body: Body) -> Any:
+    async def create(self, resource: Resource[Any], body: Body, *, ahead: bool = False) -> Any:
         if resource.plural in ("events", "secrets"):
             return decoded(resource, {"metadata": {"name": "x"}})  # told apart, and not simulated
         made = await self._call(
@@ -114,7 +116,12 @@ class SimClient:
         return decoded(resource, made)
 
     async def json_patch(
-        self, resource: Resource[Any], name: str, operations: Sequence[Body]
+        self,
+        resource: Resource[Any],
+        name: str,
+        operations: Sequence[Body],
+        *,
+        ahead: bool = False,
     ) -> Any:
         made = await self._call(
             f"bind {resource.plural}/{name}",

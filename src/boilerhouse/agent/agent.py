@@ -108,6 +108,8 @@ class Agent:
         """Serve on a bound socket, which is the agent's from now on, until `stop`."""
         await self._hold.recover()
         self._settling.begin()
+        if self._hold.cold:
+            self._restores.make_ready()
         await self._server.start(listener)
 
     async def stop(self) -> None:

@@ -62,13 +62,23 @@ class Restores:
         self._workers = workers
         self._limits = limits
         self._unpacker: Unpacker | None = None
+        self._starting: asyncio.Task[None] | None = None  # of that one, if nobody uses it yet
         self._closed = False
+
+    def make_ready(self) -> None:
+        """Have somebody who unpacks, since there will be a restore: it need not wait for that."""
+        self._unpacker = Unpacker(
+            self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
+        )
+        self._starting = asyncio.create_task(self._unpacker.start(), name="archive worker")
 
     async def close(self) -> None:
         """Cut off a restore that is under way: nothing is written any more after this."""
         self._closed = True
         if self._unpacker is not None:
             await self._unpacker.abort()
+        if self._starting is not None:
+            await asyncio.gather(self._starting, return_exceptions=True)
 
     async def restore(self, digest: str, mode: str, body: Body) -> RestoreReport:
         """Put a snapshot in place and have the tenant run on it.
@@ -111,12 +121,12 @@ class Restores:
     async def _restore(self, digest: str, mode: str, body: Body) -> Restored:
         if self._closed:
             raise Refused(503, "ending", "the instance ends")
-        unpacker = self._unpacker = Unpacker(
-            self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
-        )
-        container = ""
         # Beside the rest: who unpacks, and whose turn it is. Why no worker started tells `feed`.
-        starting = asyncio.create_task(unpacker.start())
+        if self._starting is None:
+            self.make_ready()
+        unpacker, starting, self._starting = self._unpacker, self._starting, None
+        assert unpacker is not None and starting is not None, "both were just made, or before"
+        container = ""
         try:
             try:
                 if mode != COLD:

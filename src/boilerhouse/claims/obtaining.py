@@ -120,8 +120,7 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
             return _choice(seen, claim)
         if look_up:
             return Do(beside)  # it must be known before the Pod is made what it waits for
-        plan = restoring.written_down(seen, claim)
-        return plan or Do((CreatePod(intent.pod, restoring.wanted(seen, claim)), *beside))
+        return Do((CreatePod(intent.pod, restoring.wanted(seen, claim)), *beside))
     if not _is_free(pod, intent):
         # Its own, and at its end (it was never Active: nothing in it is worth waiting for); another
         # Pod of that name; another claim's; or none that a claim may have.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
@@ -64,7 +64,9 @@ class Product:
     def _agent(self, inside: Inside) -> Builtin:
         self._workers.prepare()
 
-        def make() -> Made:
+        # Not in a thread, where it would wait for a processor longer than it takes: it reads two
+        # small files of an earlier agent, or finds that there are none.
+        async def make() -> Made:
             config = Config(
                 identity=inside.mounts[agent_layout.IDENTITY_DIR],
                 overlays=_overlays(inside.mounts),
@@ -82,9 +84,10 @@ class Product:
         return _Served(make, inside, AGENT_PORT, self._agents)
 
     def _helper(self, inside: Inside) -> Builtin:
-        def make() -> Made:
+        async def make() -> Made:
             token = _token(inside.mounts, helper_layout.TOKEN_FILE)
-            store = Store.open(inside.mounts[helper_layout.SNAPSHOTS_DIR], inside.clock)
+            snapshots = inside.mounts[helper_layout.SNAPSHOTS_DIR]
+            store = await asyncio.to_thread(Store.open, snapshots, inside.clock)
             helper = Helper(token, store, reach=self.reach)
             return helper, helper.handle, None
 
@@ -96,7 +99,7 @@ class _Served:
 
     def __init__(
         self,
-        make: Callable[[], Made],
+        make: Callable[[], Coroutine[None, None, Made]],
         inside: Inside,
         port: int,
         known: dict[Address, Handler],
@@ -112,7 +115,7 @@ class _Served:
 
     async def start(self) -> None:
         """Listen; raises if what must be mounted is not there."""
-        making = asyncio.create_task(asyncio.to_thread(self._make))
+        making = asyncio.create_task(self._make())
         try:
             server, handler, self._dispensable = await asyncio.shield(making)
             listener: socket.socket = self._inside.listen(self._port)

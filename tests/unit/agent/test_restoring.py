@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import random
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,29 @@ async def test_a_cold_instance_waits_for_its_data(tmp_path: Path) -> None:
         assert rig.tenants.story == []
     async with running(tmp_path, restore=DIGEST) as rig:
         assert await rig.started() == 204
+
+
+async def test_who_unpacks_is_there_before_the_bytes(tmp_path: Path) -> None:
+    """In an instance that waits for a restore; and ends with an agent that had none."""
+    before = workers()
+    async with running(tmp_path):
+        assert workers() == before
+    async with running(tmp_path, restore=DIGEST):
+        async with asyncio.timeout(30):
+            while not workers() - before:  # noqa: ASYNC110  a process says nothing when it is there
+                await asyncio.sleep(0.01)
+    assert workers() == before
+    async with running(tmp_path, restore=DIGEST) as rig:
+        (rig.workspace / "left over").touch()
+        assert (await rig.restore(OTHER, "cold", digest=DIGEST)).status == 422
+        assert (await rig.restore(DATA, "cold")).status == 200
+        assert content(rig) == {"a": b"1", "b": b"two"}
+        assert workers() == before
+
+
+def workers() -> set[int]:
+    own = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children")
+    return {int(pid) for pid in own.read_text().split()}
 
 
 async def test_who_waits_for_the_files_is_told_that_they_are_there(tmp_path: Path) -> None:

@@ -166,12 +166,12 @@ def test_what_is_written_down_counts_and_not_what_was_found() -> None:
 
 
 def test_a_cold_pod_is_made_after_the_look_up() -> None:
-    """It must be told at birth what it waits for, which is written down before."""
+    """It must be told at birth that it waits, and what for is written down while it starts."""
     named = claim(intent=COLD)
     assert decide(looking(named)) == Do((LookUpSnapshot(),))
     assert decide(looking(named, sole=False)) == Do((LookForRival(), LookUpSnapshot()))
     assert decide(looking(named, stored="")) == Do((CreatePod(COLD.pod),))
-    assert written(decide(looking(named, stored=D))).snapshot == SnapshotRefs(D, D)
+    assert decide(looking(named, stored=D)) == Do((CreatePod(COLD.pod, D),))
     known = claim(intent=COLD, status=WANTED)
     assert decide(looking(known)) == Do((CreatePod(COLD.pod, D),))
 
@@ -182,6 +182,10 @@ def test_a_cold_pod_that_waits_is_filled_as_soon_as_its_agent_runs() -> None:
     waiting = full(name=COLD.pod, source="cold", awaits=D, ready=False, tenant_runs=False)
     for not_yet in (replace(waiting, agent_runs=False), replace(waiting, ip="")):
         assert decide(looking(mine, pod=not_yet)) == Wait("the instance is starting", LOOK_AGAIN)
+    unwritten = claim(intent=Intent(COLD.pod, "pod-1"))
+    for any_time in (replace(waiting, agent_runs=False), waiting):  # and before anything is done
+        plan = decide(looking(unwritten, pod=any_time, stored=D))
+        assert written(plan).snapshot == SnapshotRefs(D, D)
     assert decide(looking(mine, pod=waiting)) == Do((Restore(waiting, D, "cold"),))
     ready = replace(waiting, ready=True, restored=RestoredSeen(D))
     status = written(decide(looking(mine, pod=ready)))

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from boilerhouse.embedded.kubelet.trees import keep, remove_tree
 
 Body = Mapping[str, Any]
 Own = Callable[[Path], None]
+Make = Callable[[], None]  # blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Volumes:
         Those named in `sandboxed` are given to the tenant by `own`; the others are ours alone.
         """
         wanted = {volume["name"]: volume for volume in spec.get("volumes", ())}
-        made = await asyncio.gather(
+        found = await asyncio.gather(
             *(
                 self._one(volume, own if name in sandboxed else keep)
                 for name, volume in wanted.items()
@@ -62,25 +64,28 @@ class Volumes:
             return_exceptions=True,  # none goes on after this, whatever happens to another
         )
         ready = {}
-        for name, volume in zip(wanted, made, strict=True):
-            if isinstance(volume, BaseException):
-                raise volume
-            ready[name] = volume
+        making = []
+        for name, one in zip(wanted, found, strict=True):
+            if isinstance(one, BaseException):
+                raise one
+            ready[name], make = one
+            making.append(make)
+        await asyncio.to_thread(_call, making)
         return ready
 
-    async def _one(self, volume: Body, own: Own) -> Volume:
+    async def _one(self, volume: Body, own: Own) -> tuple[Volume, Make]:
+        """Return a volume, and how to make it, once it is known what is in it."""
         name = volume["name"]
         if "emptyDir" in volume:
             in_memory = volume["emptyDir"].get("medium") == "Memory"
             parent = self._in_memory() if in_memory else self._directory
-            await asyncio.to_thread(_empty, parent / name, own)
-            return Volume(parent / name, read_only=False)
+            return Volume(parent / name, read_only=False), partial(_empty, parent / name, own)
         if "persistentVolumeClaim" in volume:
             given = volume["persistentVolumeClaim"]
             path = await self._claims.use(
                 self._references.namespace, given["claimName"], self._uid, own
             )
-            return Volume(path, read_only=bool(given.get("readOnly")))
+            return Volume(path, read_only=bool(given.get("readOnly"))), _is_there
         source: Source = "secret" if "secret" in volume else "configmap"
         given = volume["secret"] if source == "secret" else volume["configMap"]
         wanted = given.get("secretName" if source == "secret" else "name", "")
@@ -89,8 +94,7 @@ class Volumes:
         )
         files = _files(source, wanted, content, given)
         path = self._in_memory() / name
-        await asyncio.to_thread(_write_files, path, files, own)
-        return Volume(path, read_only=True)
+        return Volume(path, read_only=True), partial(_write_files, path, files, own)
 
     def _in_memory(self) -> Path:
         return self._memory.directory(self._uid)
@@ -138,6 +142,15 @@ def _mount(given: Body, volume: Volume, own: Own) -> Mount:
         source.mkdir(mode=0o777)
         own(source)
     return Mount(source, given["mountPath"], read_only)
+
+
+def _call(making: Iterable[Make]) -> None:
+    for make in making:
+        make()
+
+
+def _is_there() -> None:
+    """Make nothing: whoever looks after it has made it."""
 
 
 def _empty(path: Path, own: Own) -> None:
