@@ -211,9 +211,9 @@ class Cache(Mapping[Key, T]):
         return self._newest > self.revision
 
     def holds(self, key: Key, resource_version: str) -> bool:
-        """Whether this very version of an object is here: to be told of it again is no news."""
+        """Whether this version of an object is here, or a newer one: its event is no news."""
         held = self._items.get(key)
-        return held is not None and held.metadata.resource_version == resource_version
+        return held is not None and version(held) >= int(resource_version)
 
     def apply(self, item: T, *, deleted: bool = False) -> None:
         """Take over a watch event."""

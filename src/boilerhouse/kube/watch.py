@@ -26,7 +26,7 @@ LINE_LIMIT = 32 << 20  # far above the largest object that etcd takes
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change, or a bookmark: "you have seen everything up to here".
 
-    `object` is None in a bookmark, if the reader has this very version already (`known`), and if
+    `object` is None in a bookmark, if the reader has this version or a newer one (`known`), and if
     the object does not fit its Struct; `misfit` says why.
     """
 
@@ -47,7 +47,9 @@ class Known(Protocol):
         """Whether there is any of it that the watch has not told of yet."""
         ...
 
-    def holds(self, key: Key, resource_version: str) -> bool: ...
+    def holds(self, key: Key, resource_version: str) -> bool:
+        """Whether it has this version of an object, or a newer one."""
+        ...
 
 
 class _Envelope(msgspec.Struct):

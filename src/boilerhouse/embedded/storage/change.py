@@ -92,11 +92,15 @@ class Change:
     object: Stored
     previous: Stored | None
     past_bytes: int = field(init=False, repr=False)  # what the JSON of `past` takes
+    # About what it keeps beside that while it is fresh: lines, and bodies ready to be read.
+    weight: int = field(init=False, repr=False)
     _lines: dict[str, bytes] | None = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        size = 0 if self.previous is None else len(self.previous.raw)
-        self.past_bytes = size + len(self.object.raw) if self.type == "DELETED" else size
+        size = len(self.object.raw)
+        past = 0 if self.previous is None else len(self.previous.raw)
+        self.past_bytes = past + size if self.type == "DELETED" else past
+        self.weight = size + self.past_bytes
 
     @property
     def past(self) -> list[Stored]:

@@ -126,10 +126,10 @@ class History:
         self._bytes += change.past_bytes
         fresh = self._fresh
         fresh.append(change)
-        self._fresh_bytes += _weight(change)
+        self._fresh_bytes += change.weight
         while len(fresh) > FRESH or (self._fresh_bytes > FRESH_BYTES and len(fresh) > 1):
             stale = fresh.popleft()
-            self._fresh_bytes -= _weight(stale)
+            self._fresh_bytes -= stale.weight
             stale.forget()
 
     def _evict(self) -> list[Past]:
@@ -137,7 +137,7 @@ class History:
         self._bytes -= change.past_bytes
         if self._fresh[0] is change:  # there are fewer than are fresh
             self._fresh.popleft()
-            self._fresh_bytes -= _weight(change)
+            self._fresh_bytes -= change.weight
         self.oldest = change.revision
         for name in _log_names(change.key):
             log = self._logs[name]
@@ -145,11 +145,6 @@ class History:
             if not log.changes and not log.subscriptions:
                 del self._logs[name]
         return [Past(version.revision, len(version.raw)) for version in change.past]
-
-
-def _weight(change: Change) -> int:
-    """Return about what a fresh change keeps beside that: lines, and bodies ready to be read."""
-    return len(change.object.raw) + change.past_bytes
 
 
 def _log_names(key: Key) -> tuple[tuple[str, str], ...]:

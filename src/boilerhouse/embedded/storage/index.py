@@ -7,6 +7,7 @@ on.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterable
 
 from boilerhouse.embedded.storage.change import Key, Stored
@@ -22,9 +23,9 @@ def place(key: Key) -> tuple[str, str]:
 
 class Index:
     def __init__(self, objects: Iterable[Stored] = ()) -> None:
-        self._tables: dict[str, _Table] = {}
+        self._tables: defaultdict[str, _Table] = defaultdict(_Table)
         for stored in objects:
-            self._table(stored.key.resource).objects[stored.key] = stored
+            self._tables[stored.key.resource].objects[stored.key] = stored
         for table in self._tables.values():
             table.order = sorted((*place(key), key) for key in table.objects)
 
@@ -34,18 +35,12 @@ class Index:
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
-        self._table(key.resource).set(key, stored)
+        self._tables[key.resource].set(key, stored)
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List a resource in the order of `place`; "" means every namespace."""
         table = self._tables.get(resource)
         return [] if table is None else table.scan(namespace)
-
-    def _table(self, resource: str) -> _Table:
-        table = self._tables.get(resource)
-        if table is None:
-            table = self._tables[resource] = _Table()
-        return table
 
 
 class _Table:
