@@ -217,20 +217,29 @@ class Subscription:
         return changes[0]
 
     async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
-        """Wait for news and return it, at most `limit` changes and about MAX_BATCH_BYTES of them.
+        """Wait for news and return it, as `take` does."""
+        while self.idle:
+            await self.news()
+        return self.take(limit)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to take, and `news` to be waited for."""
+        return not (self.closed or self._nudged or self.behind)
+
+    def news(self) -> asyncio.Future[None]:
+        """Return what is done when there may be something to take. For one who waits."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        return self._waiting
+
+    def take(self, limit: int = MAX_BATCH) -> list[Change]:
+        """Return what is there, at most `limit` changes and about MAX_BATCH_BYTES of them.
 
         An empty list is the end (`closed`), or the answer to a `nudge`.
         """
-        while not self.behind:
-            if self.closed or self._nudged:
-                self._nudged = False
-                return []
-            self._waiting = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiting
-            finally:
-                self._waiting = None
         self._nudged = False
+        if not self.behind:
+            return []
         self.check()
         found = self._next(limit)
         self._position += len(found)

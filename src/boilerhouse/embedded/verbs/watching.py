@@ -62,6 +62,9 @@ class _Wanted:
     initial: bool
     bookmarks: bool
     seconds: float
+    # Asked for every change.
+    everything: bool
+    plain: bool
 
 
 class Watches:
@@ -108,11 +111,12 @@ class Watches:
             # Not in a generator of its own: each piece would have to climb through that one, too.
             bell.begin()
             while True:
-                changes = await subscription.batch()
+                if subscription.idle:
+                    await subscription.news()
+                changes = subscription.take()
                 if not changes and subscription.closed:
                     return  # the store is closing
-                lines = self._lines(wanted, changes)
-                for piece in lines if len(changes) == 1 else _pieces(lines):
+                for piece in self._written_out(wanted, changes):
                     yield piece
                 if subscription.behind:
                     await asyncio.sleep(0)
@@ -137,28 +141,30 @@ class Watches:
         def lines() -> Iterator[bytes]:
             while first:
                 stored = first.popleft()
-                if wanted.selection.everything or wanted.selection.matches(stored.body):
+                if wanted.everything or wanted.selection.matches(stored.body):
                     yield from _written(wanted, "ADDED", stored, now)
 
         for piece in _pieces(lines()):
             yield piece
             await asyncio.sleep(0)
 
-    def _lines(self, wanted: _Wanted, changes: list[Change]) -> Iterator[bytes]:
-        """Yield the lines of those changes that are in view."""
-        selection, everything = wanted.selection, wanted.selection.everything
-        for change in changes:
-            kind = change.type if everything else _seen_as(selection, change)
-            if kind is None:
-                continue
-            plain = wanted.rendering.plain and change.revision >= wanted.kind.since
-            if plain and len(change.object.raw) <= PIECE_BYTES:
-                yield change.event_line(kind)
-                continue
-            shown = change.object_as(kind)
-            if not plain:
-                shown = self._presenter.shown(wanted.kind, shown)
-            yield from _written(wanted, kind, shown, self._clock.now())
+    def _written_out(self, wanted: _Wanted, changes: list[Change]) -> Iterable[bytes]:
+        if len(changes) == 1:  # as nearly always: nothing to join
+            return self._line(wanted, changes[0])
+        return _pieces(part for change in changes for part in self._line(wanted, change))
+
+    def _line(self, wanted: _Wanted, change: Change) -> Iterable[bytes]:
+        """Return the line of a change in parts; none if it is not in view."""
+        kind = change.type if wanted.everything else _seen_as(wanted.selection, change)
+        if kind is None:
+            return ()
+        plain = wanted.plain and change.revision >= wanted.kind.since
+        if plain and len(change.object.raw) <= PIECE_BYTES:
+            return (change.event_line(kind),)
+        shown = change.object_as(kind)
+        if not plain:
+            shown = self._presenter.shown(wanted.kind, shown)
+        return _written(wanted, kind, shown, self._clock.now())
 
 
 def _seen_as(selection: Selection, change: Change) -> EventType | None:
@@ -195,16 +201,19 @@ def _read(target: Target, request: Request, rendering: Rendering) -> _Wanted:
     bookmarks = bool(truth(request, "allowWatchBookmarks"))
     initial = send if send is not None else since == 0
     seconds = number(request, "timeoutSeconds")
+    selection = select(target, request)
     return _Wanted(
         kind=target.kind,
         namespace=target.namespace,
-        selection=select(target, request),
+        selection=selection,
         rendering=rendering,
         include=request.param("includeObject"),
         since=since,
         initial=initial,
         bookmarks=bookmarks,
         seconds=float(seconds) if seconds > 0 else DEFAULT_SECONDS * (1 + _random.random()),
+        everything=selection.everything,
+        plain=rendering.plain,
     )
 
 
@@ -271,7 +280,7 @@ def _next_bookmark(now: float, end: float) -> float:
 
 def _written(wanted: _Wanted, event: str, stored: Stored, now: datetime) -> Iterator[bytes]:
     """Yield a line in parts: the bytes of a large object leave as they are."""
-    if wanted.rendering.plain:
+    if wanted.plain:
         yield b'{"type":"%b","object":' % event.encode()
         yield stored.raw
         yield b"}\n"
