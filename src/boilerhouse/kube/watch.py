@@ -86,15 +86,18 @@ async def events(
     parts: list[bytes] = []
     size = 0
     async for chunk in chunks:
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            line = b"".join((*parts, end)) if parts else end
-            parts, size = [], 0
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:  # a few times faster than to split
+            line = chunk[start:end]
+            start = end + 1
+            if parts:
+                line = b"".join((*parts, line))
+                parts, size = [], 0
             if line.strip():
                 yield parse(resource, line, known)
-        if rest:
-            parts.append(rest)
-            size += len(rest)
+        if start < len(chunk):
+            parts.append(chunk[start:])
+            size += len(chunk) - start
         if size > LINE_LIMIT:
             raise InternalError(f"watch: an event of more than {LINE_LIMIT} bytes")
     if b"".join(parts).strip():
