@@ -50,6 +50,9 @@ class Routes:
             holder = self._collections.get(collection)
             if holder is not None:
                 return Target(holder.kind, holder.namespace, name)
+            itself = self._collections.get(path)
+            if itself is not None:
+                return itself
         target = find(self._registry, path)
         if target is not None and name and name == target.name and not target.watch:
             if len(self._collections) >= _REMEMBERED:

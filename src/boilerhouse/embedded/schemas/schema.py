@@ -131,21 +131,20 @@ def _prune_object(
     if seen.__class__ is not dict:
         seen = NOTHING
     for key, item in value.items():
-        was = seen.get(key, MISSING)
-        if item is was or (meta and key in _META):
+        if meta and key in _META:
             continue
-        child = props.get(key)
+        child, cls = props.get(key, extra), item.__class__
+        if child is not None and (cls is str or cls is bool):
+            continue
+        was = seen.get(key, MISSING)
+        if item is was:
+            continue
         if child is None:
-            child = extra
-            if child is None:
-                if node.additional_known:
-                    _empty_below(item, f"{path}.{key}" if path else key, unknown)
-                elif not preserve:
-                    unknown.append(f"{path}.{key}" if path else key)
-                    gone = [*gone, key] if gone else [key]
-                continue
-        cls = item.__class__
-        if cls is str or cls is bool:
+            if node.additional_known:
+                _empty_below(item, f"{path}.{key}" if path else key, unknown)
+            elif not preserve:
+                unknown.append(f"{path}.{key}" if path else key)
+                gone = [*gone, key] if gone else [key]
             continue
         if cls is dict or cls is list:
             _prune(child, item, f"{path}.{key}" if path else key, unknown, was)

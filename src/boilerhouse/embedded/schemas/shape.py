@@ -31,16 +31,13 @@ def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = N
     if value.__class__ is dict:
         if seen.__class__ is not dict:
             seen = NOTHING
+        props, extra = node.props, node.additional
         for key, item in value.items():
-            if item is seen.get(key, MISSING):
+            child = props.get(key, extra)
+            if child is None or not child.lists_below or item is seen.get(key, MISSING):
                 continue
-            child = node.props.get(key)
-            if child is not None:
-                if child.lists_below:
-                    where = f"{path}.{key}" if path else key
-                    _lists(child, item, where, causes, seen.get(key))
-            elif node.additional is not None and node.additional.lists_below:
-                _lists(node.additional, item, f"{path}[{key}]", causes, seen.get(key))
+            where = f"{path}[{key}]" if key not in props else f"{path}.{key}" if path else key
+            _lists(child, item, where, causes, seen.get(key))
     elif value.__class__ is list:
         if node.list_type == "set":
             _repeats(value, path, causes)
