@@ -10,6 +10,7 @@ the other side settles the answer, as CEL says.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Final
 
 from boilerhouse.embedded.cel import functions as cel_functions
@@ -116,7 +117,7 @@ class Compiler:
 
     def _ident(self, name: str) -> Compiled:
         if name in self.variables:
-            return Compiled(self.variables[name], lambda env: env[name])
+            return Compiled(self.variables[name], itemgetter(name))
         if name in _TYPE_NAMES:
             kind = _TYPE_NAMES[name]
             return Compiled(TYPE, lambda env: kind)

@@ -149,7 +149,7 @@ def _causes(
     found = kind.schema.validate(body, old, status=part == "status", seen=seen)
     causes += _decoded(kind, found)
     if kind.rules is not None:
-        unsaid = unchecked(causes)
+        unsaid = unchecked(causes) if causes else None
         causes += kind.rules.check(body, old, seen=bool(seen)) if unsaid is None else [unsaid]
     # Hooks are written for objects of the right shape.
     return causes or [*kind.hooks.validate(body, old)]
@@ -160,8 +160,10 @@ def _decoded(kind: Kind, causes: list[Cause]) -> list[Cause]:
 
     A real server cannot even decode a built-in kind with a number where a string belongs.
     """
+    if not causes or kind.custom:
+        return causes
     mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
-    if mistyped and not kind.custom:
+    if mistyped:
         raise undecodable(kind, ", ".join(f"{c.field}: {c.message}" for c in mistyped))
     return causes
 
