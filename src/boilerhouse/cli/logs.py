@@ -27,7 +27,6 @@ from boilerhouse.cli.outlet import STDERR, STDOUT
 def configure() -> None:
     """Set up logging for a process; call once, before the first line."""
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
