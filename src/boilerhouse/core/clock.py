@@ -151,7 +151,10 @@ def parse_time(text: str) -> datetime:
     """Read an RFC 3339 moment with any offset and any number of decimals (cut to microseconds)."""
     if _RFC3339.fullmatch(text) is None:
         raise ValueError(f"not an RFC 3339 time (want e.g. 2026-01-31T12:00:00Z): {text!r}")
-    return _in_utc(datetime.fromisoformat(text.upper()))
+    try:
+        return _in_utc(datetime.fromisoformat(text.upper()))
+    except OverflowError:
+        raise ValueError(f"a time that is out of range in UTC: {text!r}") from None
 
 
 def _in_utc(moment: datetime) -> datetime:

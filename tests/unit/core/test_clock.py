@@ -109,3 +109,10 @@ def test_chance_is_fresh_or_repeatable() -> None:
     assert uuid.UUID(new_uid()).version == 4
     assert token() != token()
     assert rng(7).random() == rng(7).random()
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+05:00"])
+def test_a_time_beyond_the_calendar_is_no_time(text: str) -> None:
+    """An offset that leads out of the years that there are is refused like any other nonsense."""
+    with pytest.raises(ValueError, match="out of range"):
+        parse_time(text)
