@@ -108,8 +108,6 @@ class Agent:
         """Serve on a bound socket, which is the agent's from now on, until `stop`."""
         await self._hold.recover()
         self._settling.begin()
-        if self._hold.cold:
-            self._restores.make_ready()
         await self._server.start(listener)
 
     async def stop(self) -> None:
@@ -142,6 +140,8 @@ class Agent:
         tenant of a machine that was started again run on what was saved for good.
         """
         if self._hold.unrestored or self._hold.why is Why.SAVED:
+            if self._hold.cold:
+                self._restores.make_ready()  # now that kubelet has been told to wait
             raise Refused(503, "not-restored", "the tenant waits for a restore, or was saved")
         return Answer(204)
 

@@ -66,7 +66,11 @@ class Restores:
         self._closed = False
 
     def make_ready(self) -> None:
-        """Have somebody who unpacks, since there will be a restore: it need not wait for that."""
+        """Have somebody who unpacks before the first restore: it need not wait for that then."""
+        if self._unpacker is None and not self._closed:
+            self._begin()
+
+    def _begin(self) -> None:
         self._unpacker = Unpacker(
             self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
         )
@@ -123,7 +127,7 @@ class Restores:
             raise Refused(503, "ending", "the instance ends")
         # Beside the rest: who unpacks, and whose turn it is. Why no worker started tells `feed`.
         if self._starting is None:
-            self.make_ready()
+            self._begin()
         unpacker, starting, self._starting = self._unpacker, self._starting, None
         assert unpacker is not None and starting is not None, "both were just made, or before"
         container = ""

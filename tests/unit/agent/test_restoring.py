@@ -96,14 +96,19 @@ async def test_a_cold_instance_waits_for_its_data(tmp_path: Path) -> None:
 async def test_who_unpacks_is_there_before_the_bytes(tmp_path: Path) -> None:
     """In an instance that waits for a restore; and ends with an agent that had none."""
     before = workers()
-    async with running(tmp_path):
+    async with running(tmp_path) as rig:
+        await rig.started()
         assert workers() == before
-    async with running(tmp_path, restore=DIGEST):
+    async with running(tmp_path, restore=DIGEST) as rig:
+        await rig.started()
+        await rig.started()
         async with asyncio.timeout(30):
             while not workers() - before:  # noqa: ASYNC110  a process says nothing when it is there
                 await asyncio.sleep(0.01)
+        assert len(workers() - before) == 1
     assert workers() == before
     async with running(tmp_path, restore=DIGEST) as rig:
+        await rig.started()
         (rig.workspace / "left over").touch()
         assert (await rig.restore(OTHER, "cold", digest=DIGEST)).status == 422
         assert (await rig.restore(DATA, "cold")).status == 200

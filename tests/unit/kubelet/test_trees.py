@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from boilerhouse.embedded.kubelet.trees import make_apart, remove_tree
+from boilerhouse.embedded.kubelet.trees import remove_tree
 
 
 def test_a_closed_directory_is_opened_and_removed(tmp_path: Path) -> None:
@@ -42,30 +40,3 @@ def test_what_a_tree_lies_in_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic link"):
         remove_tree(tmp_path / "a link")
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
-
-
-def test_what_lies_apart_is_a_directory_as_any_other(tmp_path: Path) -> None:
-    """Made again it keeps what is in it; on whatever file system."""
-    for _ in range(2):
-        make_apart(tmp_path / "pods")
-        (tmp_path / "pods" / "one").mkdir(exist_ok=True)
-    assert [entry.name for entry in (tmp_path / "pods").iterdir()] == ["one"]
-    assert (tmp_path / "pods").stat().st_mode & 0o7777 == 0o700
-
-
-def test_an_ext4_is_told_that_directories_are_not_related(tmp_path: Path) -> None:
-    """So that new files of one are not looked for among those that another has just lost."""
-    listing = shutil.which("lsattr")
-    if listing is None:
-        pytest.skip("lsattr (e2fsprogs) is not installed")
-
-    def flags(path: Path) -> str:
-        told = subprocess.run([listing, "-d", path], capture_output=True, text=True, check=False)
-        return told.stdout.partition(" ")[0]
-
-    if "e" not in flags(tmp_path):
-        pytest.skip(f"{tmp_path} is not on an ext4")
-    make_apart(tmp_path / "pods")
-    (tmp_path / "pods" / "one").mkdir()
-    assert "T" in flags(tmp_path / "pods")
-    assert "T" not in flags(tmp_path / "pods" / "one")

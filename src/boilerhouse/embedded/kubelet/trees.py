@@ -1,4 +1,4 @@
-"""Directories that tenants fill: laid out, taken away whatever is in them, or handed to another.
+"""Directories that tenants filled: taken away whatever is in them, or handed to another tenant.
 
 Nothing here follows a link: what a tenant wrote is not a way to anything else.
 """
@@ -6,33 +6,11 @@ Nothing here follows a link: what a tenant wrote is not a way to anything else.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
-import struct
 from collections.abc import Callable
 from pathlib import Path
-
-# Of a directory: what is in it is not related (chattr's T). Only ext2, 3 and 4 ask for that.
-_GET_FLAGS, _SET_FLAGS, _UNRELATED = 0x80086601, 0x40086602, 0x00020000
-
-
-def make_apart(path: Path) -> None:
-    """Make a directory, ours alone, whose directories lie apart on the disk, where that is known.
-
-    An ext4 puts all of them into one part of the disk otherwise. There it looks at every inode that
-    was freed within the last minutes, for each new file: whoever comes soon after a tenant with
-    many files was taken away would wait for that.
-    """
-    path.mkdir(mode=0o700, exist_ok=True)
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # another file system, or an old one with no such flag
-            (flags,) = struct.unpack("@i", fcntl.ioctl(opened, _GET_FLAGS, struct.pack("@i", 0)))
-            fcntl.ioctl(opened, _SET_FLAGS, struct.pack("@i", flags | _UNRELATED))
-    finally:
-        os.close(opened)
 
 
 def remove_tree(path: Path) -> None:
