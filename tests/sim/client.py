@@ -9,7 +9,7 @@ get lost, or never arrive because the actor died between two writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -105,27 +105,18 @@ class SimClient:
         return decoded(resource, made)
 
     async def merge_patch(
-        self, resource: Resource[Any], name: str, patch: Body, *, subresource: str = ""
+        self,
+        resource: Resource[Any],
+        name: str,
+        patch: Body,
+        *,
+        subresource: str = "",
+        ahead: bool = False,
     ) -> Any:
         plain: Body = msgspec.json.decode(msgspec.json.encode(patch))
         made = await self._call(
             f"patch {resource.plural}/{name} {subresource}",
             lambda: self._server.merge(self._actor, resource.plural, name, plain, subresource),
-            writes=True,
-        )
-        return decoded(resource, made)
-
-    async def json_patch(
-        self,
-        resource: Resource[Any],
-        name: str,
-        operations: Sequence[Body],
-        *,
-        ahead: bool = False,
-    ) -> Any:
-        made = await self._call(
-            f"bind {resource.plural}/{name}",
-            lambda: self._server.json(self._actor, resource.plural, name, list(operations)),
             writes=True,
         )
         return decoded(resource, made)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from boilerhouse.core.clock import rfc3339
-from boilerhouse.embedded.verbs.patch import json_patch, merge
+from boilerhouse.embedded.verbs.patch import merge
 from boilerhouse.kube.status import AlreadyExists, Conflict, Forbidden, NotFound
 
 Body = dict[str, Any]
@@ -86,10 +86,6 @@ class SimServer:
         else:
             after["status"] = before.get("status", {})
         return self.change(actor, plural, name, before, after, status=sub == "status")
-
-    def json(self, actor: str, plural: str, name: str, operations: list[Body]) -> Body:
-        before = self.get(plural, name)
-        return self.change(actor, plural, name, before, json_patch(before, operations))
 
     def delete(
         self, actor: str, plural: str, name: str, uid: str, version: str, grace: int | None

@@ -38,21 +38,21 @@ def claim_body(
     }
 
 
-def binding(claim: ClaimRef, tenant: str) -> list[Body]:
-    """Build the patch that gives a warm Pod to a claim and takes it out of its pool.
+def binding(claim: ClaimRef, tenant: str) -> Body:
+    """Build the metadata that gives a warm Pod to a claim and takes it out of its pool.
 
-    The first operation fails if the Pod has a claim; whoever sends it adds the tests of UID and
-    resourceVersion. The labels of the pool must be there: without them it is no warm Pod.
+    Decided for a Pod that has no claim. It is merged into one that is still as it was seen, and
+    into no other (`Instances.patch`).
     """
-    return [
-        {"op": "test", "path": _annotation(names.CLAIM), "value": None},
-        {"op": "add", "path": _annotation(names.CLAIM), "value": str(claim)},
-        {"op": "add", "path": _annotation(names.TENANT_ID), "value": tenant},
-        {"op": "add", "path": _label(names.TENANT), "value": names.label_value(tenant)},
-        {"op": "remove", "path": _label(names.POOL)},
-        {"op": "remove", "path": _label(names.POOL_STATUS)},
-        {"op": "add", "path": "/metadata/ownerReferences", "value": []},
-    ]
+    return {
+        "annotations": {names.CLAIM: str(claim), names.TENANT_ID: tenant},
+        "labels": {
+            names.TENANT: names.label_value(tenant),
+            names.POOL: None,
+            names.POOL_STATUS: None,
+        },
+        "ownerReferences": None,
+    }
 
 
 def intent_patch(claim: ClaimSeen, intent: Intent | None) -> Body:
@@ -99,13 +99,9 @@ def wish_to_go(claim: ClaimSeen, now: datetime, *, release: bool, force: bool) -
     return {"metadata": {**_as_seen(claim), "annotations": annotations}}
 
 
-def restored_note(restored: RestoredSeen) -> list[Body]:
-    """Build the patch that says whose files are in a Pod; it is never changed again."""
-    path = _annotation(names.RESTORED)
-    return [
-        {"op": "test", "path": path, "value": None},
-        {"op": "add", "path": path, "value": str(restored)},
-    ]
+def restored_note(restored: RestoredSeen) -> Body:
+    """Build the metadata that says whose files are in a Pod that has none yet."""
+    return {"annotations": {names.RESTORED: str(restored)}}
 
 
 def status_patch(claim: ClaimSeen, status: ClaimStatus) -> Body:
@@ -128,11 +124,3 @@ def _plain(status: ClaimStatus) -> Body:
     # The first phase is a default, which is left out; but a phase that was written must stay.
     plain: Body = msgspec.to_builtins(status)
     return {**plain, "phase": str(status.phase)}
-
-
-def _annotation(name: str) -> str:
-    return f"/metadata/annotations/{name.replace('/', '~1')}"
-
-
-def _label(name: str) -> str:
-    return f"/metadata/labels/{name.replace('/', '~1')}"

@@ -16,7 +16,7 @@ from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS
-from boilerhouse.kube.status import AlreadyExists, Conflict, Invalid, NotFound
+from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
 from boilerhouse.kube.views import Views
 
 
@@ -74,26 +74,19 @@ class Instances:
         return True
 
     async def patch(
-        self, seen: InstanceSeen, operations: list[dict[str, Any]], *, ahead: bool = False
+        self, seen: InstanceSeen, metadata: dict[str, Any], *, ahead: bool = False
     ) -> bool:
-        """Change the Pod if it is still as it was seen; say whether it was.
+        """Merge into the Pod's metadata if it is still as it was seen; say whether it was.
 
-        The tests come first in the patch: UID and resourceVersion of the state decided on.
         For `ahead` see `Request`.
         """
-        tests = [
-            {"op": "test", "path": "/metadata/uid", "value": seen.uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": seen.version},
-        ]
+        as_seen = {"uid": seen.uid, "resourceVersion": seen.version}
         try:
-            changed = await self._client.json_patch(
-                PODS, seen.name, [*tests, *operations], ahead=ahead
+            changed = await self._client.merge_patch(
+                PODS, seen.name, {"metadata": {**as_seen, **metadata}}, ahead=ahead
             )
-        except (Conflict, NotFound, Invalid):
-            # A failed test is 422, and so is a patch that is wrong: only a changed Pod excuses it.
-            now = await self.look_live(seen.name)
-            if now is not None and (now.uid, now.version) == (seen.uid, seen.version):
-                raise
+        except (Conflict, NotFound):
+            await self.look_live(seen.name)
             return False
         self.pods.observe(changed)
         return True

@@ -210,13 +210,15 @@ class Client:
         *,
         namespace: str | None = None,
         subresource: str = "",
+        ahead: bool = False,
     ) -> T:
         """Merge `patch` into the object (RFC 7396): None removes, lists are replaced.
 
-        With `metadata.resourceVersion` in the patch it is a compare-and-swap.
+        With `metadata.resourceVersion` in the patch it is a compare-and-swap. For `ahead` see
+        `Request`.
         """
         path = resource.path(self.where(namespace), name, subresource)
-        return await self._write(resource, "PATCH", path, patch, MERGE_PATCH)
+        return await self._write(resource, "PATCH", path, patch, MERGE_PATCH, ahead=ahead)
 
     async def json_patch(
         self,
@@ -226,11 +228,10 @@ class Client:
         *,
         namespace: str | None = None,
         subresource: str = "",
-        ahead: bool = False,
     ) -> T:
         """Apply operations in order (RFC 6902); one that fails, `test` too, is `Invalid`."""
         path = resource.path(self.where(namespace), name, subresource)
-        return await self._write(resource, "PATCH", path, operations, JSON_PATCH, ahead=ahead)
+        return await self._write(resource, "PATCH", path, operations, JSON_PATCH)
 
     async def delete(
         self,

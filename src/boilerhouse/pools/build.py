@@ -25,10 +25,9 @@ def owner(pool: PoolSeen) -> Body:
     }
 
 
-def label(status: str) -> list[Body]:
-    """Build the patch that shows how far a warm Pod is."""
-    path = f"/metadata/labels/{names.POOL_STATUS.replace('/', '~1')}"
-    return [{"op": "add", "path": path, "value": status}]
+def label(status: str) -> Body:
+    """Build the metadata that shows how far a warm Pod is."""
+    return {"labels": {names.POOL_STATUS: status}}
 
 
 def finalizers_patch(pool: PoolSeen, *, held: bool) -> Body:

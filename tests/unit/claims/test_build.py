@@ -45,24 +45,16 @@ def test_the_claim_that_the_api_makes() -> None:
 
 
 def test_the_bind() -> None:
-    """Fails on a Pod that has a claim; takes labels and owner of the pool off in the same write."""
-    assert binding(ClaimRef("c", "u"), "org:acme") == [
-        {"op": "test", "path": "/metadata/annotations/boilerhouse.dev~1claim", "value": None},
-        {"op": "add", "path": "/metadata/annotations/boilerhouse.dev~1claim", "value": "c/u"},
-        {
-            "op": "add",
-            "path": "/metadata/annotations/boilerhouse.dev~1tenant-id",
-            "value": "org:acme",
+    """Names the claim and its tenant, and takes labels and owner of the pool off."""
+    assert binding(ClaimRef("c", "u"), "org:acme") == {
+        "annotations": {"boilerhouse.dev/claim": "c/u", "boilerhouse.dev/tenant-id": "org:acme"},
+        "labels": {
+            "boilerhouse.dev/tenant": label_value("org:acme"),
+            "boilerhouse.dev/pool": None,
+            "boilerhouse.dev/pool-status": None,
         },
-        {
-            "op": "add",
-            "path": "/metadata/labels/boilerhouse.dev~1tenant",
-            "value": label_value("org:acme"),
-        },
-        {"op": "remove", "path": "/metadata/labels/boilerhouse.dev~1pool"},
-        {"op": "remove", "path": "/metadata/labels/boilerhouse.dev~1pool-status"},
-        {"op": "add", "path": "/metadata/ownerReferences", "value": []},
-    ]
+        "ownerReferences": None,
+    }
 
 
 def test_choosing_holds_the_claim() -> None:
@@ -132,10 +124,8 @@ def test_wishes_name_the_round_they_mean() -> None:
     }
 
 
-def test_whose_files_are_in_a_pod_is_written_once() -> None:
-    """The patch fails if something is written there already."""
-    path = "/metadata/annotations/boilerhouse.dev~1restored"
-    assert build.restored_note(RestoredSeen("d1", "c1")) == [
-        {"op": "test", "path": path, "value": None},
-        {"op": "add", "path": path, "value": "d1/c1"},
-    ]
+def test_whose_files_are_in_a_pod() -> None:
+    """Is written in one annotation: which version, and which container had other files before."""
+    assert build.restored_note(RestoredSeen("d1", "c1")) == {
+        "annotations": {"boilerhouse.dev/restored": "d1/c1"}
+    }

@@ -25,9 +25,8 @@ def test_the_owner_of_a_warm_pod() -> None:
 
 
 def test_the_label() -> None:
-    """One operation; tests of UID and version are put before it."""
-    path = "/metadata/labels/boilerhouse.dev~1pool-status"
-    assert label("ready") == [{"op": "add", "path": path, "value": "ready"}]
+    """Only that one; what else is on the Pod stays."""
+    assert label("ready") == {"labels": {"boilerhouse.dev/pool-status": "ready"}}
 
 
 def test_finalizers() -> None:
