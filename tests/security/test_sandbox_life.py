@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent import freezing
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet import bwrap
 from boilerhouse.embedded.kubelet.container import Exit, Mount, SandboxError
@@ -289,6 +290,21 @@ async def test_a_frozen_container_stands_still_even_if_it_forks(pod: PodSandbox)
     async with asyncio.timeout(20):
         while len(heard.stdout) <= before:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_who_has_no_share_left_stands_still_and_gets_no_larger_one(pod: PodSandbox) -> None:
+    """A container that is held back cannot stop: it is let run so far, and not a bit further."""
+    container = await pod.start(shell("while :; do :; done", cpu=0.02), Heard())
+    group = container.plot.group
+    if not group.by_controller:
+        pytest.skip("no cgroups are ours here")
+    file = "cpu.max" if group.unified else "cpu.cfs_quota_us"
+    limit = (group.by_controller["cpu"] / file).read_text()
+    for _ in range(3):
+        await container.freeze()
+        assert all(freezing.state(pid) == "T" for pid in container.processes())
+        assert (group.by_controller["cpu"] / file).read_text() == limit
+        container.thaw()
 
 
 @pytest.mark.slow

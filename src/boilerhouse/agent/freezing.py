@@ -39,17 +39,26 @@ class Restless(Exception):
     """Some process cannot be brought to rest; what was stopped goes on again."""
 
 
-async def freeze(numbers: Numbers, send: Send, seconds: float = SECONDS) -> None:
+async def freeze(
+    numbers: Numbers,
+    send: Send,
+    let_run: Callable[[], None] = lambda: None,
+    *,
+    seconds: float = SECONDS,
+) -> None:
     """Stop the processes; on return none of them runs, nor any that they forked.
 
     `numbers` lists them anew each time it is called, with those that are dead by then: who is left
-    out of it may have forked.
+    out of it may have forked. `let_run` is called once if they do not stop at once, which they may
+    need a processor for.
     """
     time = asyncio.get_running_loop().time
     deadline = time() + seconds
     pause = _SHORTEST
     try:
         while restless := await _to_its_end(numbers, send):
+            if pause == _SHORTEST:
+                let_run()
             if time() >= deadline:
                 raise Restless(f"the tenant did not come to rest in {seconds:g} s: {restless}")
             await asyncio.sleep(pause)

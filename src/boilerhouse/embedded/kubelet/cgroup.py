@@ -42,19 +42,28 @@ class Group:
         """Set its limits, once; what is not given is without limit."""
         if not self.by_controller:
             return
-        memory, processor = self.by_controller["memory"], self.by_controller["cpu"]
-        quota = None if cpu is None else max(1000, int(cpu * _PERIOD))
+        memory = self.by_controller["memory"]
+        self.limit_cpu(cpu)
         if self.unified:
             _write(memory / "memory.max", memory_bytes or "max")
             if memory_bytes:
                 with contextlib.suppress(OSError):  # no swap on this machine
                     _write(memory / "memory.swap.max", 0)
-            _write(processor / "cpu.max", f"{quota or 'max'} {_PERIOD}")
             return
         if memory_bytes:
             _write(memory / "memory.limit_in_bytes", memory_bytes)
             with contextlib.suppress(OSError):  # swap is not counted on this machine
                 _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
+
+    def limit_cpu(self, cpu: float | None) -> None:
+        """Set how many processors' time it gets; None is no limit. May be changed at any time."""
+        if not self.by_controller:
+            return
+        processor = self.by_controller["cpu"]
+        quota = None if cpu is None else max(1000, int(cpu * _PERIOD))
+        if self.unified:
+            _write(processor / "cpu.max", f"{quota or 'max'} {_PERIOD}")
+            return
         _write(processor / "cpu.cfs_period_us", _PERIOD)
         _write(processor / "cpu.cfs_quota_us", quota or -1)
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -198,10 +198,35 @@ class Container:
         self.frozen = True  # from now on nobody enters
         try:
             await self._none_enters.wait()
-            await freezing.freeze(self._here_or_gone, self._signal)
+            with self._unhindered() as let_run:
+                await freezing.freeze(self._here_or_gone, self._signal, let_run)
         except BaseException:
             self.frozen = False
             raise
+
+    @contextlib.contextmanager
+    def _unhindered(self) -> Iterator[Callable[[], None]]:
+        """Yield what lets the container's processes come as far as they stop.
+
+        Who has used up its share of the processor is not run for the rest of a tenth of a second,
+        and cannot stop before that.
+        """
+        group, share = self.plot.group, self.spec.cpu
+        lifted = False
+
+        def let_run() -> None:
+            nonlocal lifted
+            if share is not None:
+                lifted = True
+                with contextlib.suppress(OSError):  # it has ended, and its group with it
+                    group.limit_cpu(None)
+
+        try:
+            yield let_run
+        finally:
+            if lifted:
+                with contextlib.suppress(OSError):
+                    group.limit_cpu(share)
 
     def thaw(self) -> None:
         self.frozen = False
