@@ -170,8 +170,12 @@ class Auth:
 
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Let a call through to a handler if its caller has the scope that the handler declares."""
-    await admit(connection.app.state["auth"], connection.scope, handler.opt["scope"])
+    """Let a call through to a handler if its caller has the scope that the handler declares.
+
+    The framework's own answers to OPTIONS declare none: they are for who may do everything.
+    """
+    scope = handler.opt.get("scope", ADMIN)
+    await admit(connection.app.state["auth"], connection.scope, scope)
 
 
 async def admit(auth: Auth, connection: Any, scope: str) -> None:

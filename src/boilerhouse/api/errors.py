@@ -10,6 +10,7 @@ never 500: what reaches the last handler is a bug of ours, and is logged as one.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -203,11 +204,20 @@ def problem_of(error: Exception) -> Problem:
             return Problem(503, "InstanceUnavailable", f"the instance cannot be asked: {error}")
         case RecursionError() if "deserializing" in str(error):
             return bad_request("the body is nested too deeply")
+        case UnicodeDecodeError() if _of_body(error):
+            return bad_request(f"the body is not UTF-8: {error.reason}")
         case _:
             # The sentence says nothing of the inside; the number finds the line in the log.
             number = new_uid()[:8]
             log.error("api.failed", number=number, exc_info=error)
             return Problem(500, "InternalError", f"an error on our side, logged as {number}")
+
+
+def _of_body(error: Exception) -> bool:
+    """Whether it was raised where Litestar decodes a body: msgspec does not call it its own."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module: str = frame.f_globals["__name__"]
+    return module.startswith("litestar.serialization")
 
 
 def _word(code: str) -> str:

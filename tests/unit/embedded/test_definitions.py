@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.contract.driver import Api
 from tests.contract.objects import crd
 from tests.unit.embedded.conftest import Start
@@ -121,3 +123,18 @@ async def test_definitions_come_and_go_while_others_are_used(api: Api) -> None:
 
     codes = await asyncio.gather(*[use(n) for n in range(30)], *[come_and_go(n) for n in range(5)])
     assert codes[:30] == [201] * 30
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "object", "properties": {"a": ["x"]}}},
+        {"type": "array", "items": "x"},
+        {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": 3}}},
+        {"type": "array", "items": {"type": "string", "anyOf": ["x"]}},
+    ],
+)
+async def test_what_is_no_schema_is_refused_wherever_it_stands(api: Api, schema: Body) -> None:
+    """Below lists and maps, too: as a body that cannot be read, and not as a fault of ours."""
+    refused = await api.create("customresourcedefinitions", things(a=schema))
+    assert "cannot unmarshal" in refused.status(400, "BadRequest")["message"]

@@ -32,6 +32,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "number": (int, float),
 }
+# Fields of a schema that take another schema, or something else.
+_OR: dict[str, type] = {"PropsOrArray": list, "PropsOrBool": bool, "PropsOrStringArray": list}
 _SIX_DECIMALS = re.compile(r"\.[0-9]{6}(Z|z|[+-][0-9]{2}:[0-9]{2})\Z")
 
 
@@ -150,6 +152,10 @@ class Shapes:
         name = referred(tree)
         if name in _LEAVES:
             return _LEAVES[name]
+        for ending, other in _OR.items():
+            if name.endswith(ending):
+                schema = f"{name.removesuffix(ending)}Props"
+                return _schema_or(self.of(schema), other)
         if name:
             target = self._definitions[name]
             return self.of(name).settle if "properties" in target else _as_is
@@ -196,6 +202,17 @@ def _scalar(kind: str, types: tuple[type, ...]) -> Settle:
     def settle(value: Any, _was: Any) -> Any:
         if value.__class__ not in types:
             raise _unlike(value, kind)
+        return value
+
+    return settle
+
+
+def _schema_or(schema: Shape, other: type) -> Settle:
+    def settle(value: Any, was: Any) -> Any:
+        if value.__class__ is dict:
+            return schema.settle(value, was)
+        if value.__class__ is not other:
+            raise _unlike(value, "a schema")
         return value
 
     return settle
