@@ -22,13 +22,18 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class _Side(asyncio.Protocol):
-    """One end of a carried connection; what it receives goes to `other`."""
+    """One end of a carried connection; what it receives goes to `other`.
+
+    What comes before the other end is there waits for `meet`. It is little: reading is paused, but
+    asyncio of Python 3.11 may read once more although it was told so when the connection was made.
+    """
 
     def __init__(self, *, held: bool) -> None:
         self.transport: asyncio.Transport | None = None
         self._held = held
         self.other: _Side | None = None
         self.closed = asyncio.Event()
+        self._early: list[bytes] = []
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -37,12 +42,26 @@ class _Side(asyncio.Protocol):
         if self._held:
             carried.pause_reading()
 
+    def meet(self, other: asyncio.Transport) -> None:
+        """Pass on what came before, if only the end of it, and go on reading."""
+        for data in self._early:
+            other.write(data)
+        self._early.clear()
+        if self.closed.is_set():
+            other.close()
+            return
+        if self._ended and other.can_write_eof():
+            other.write_eof()
+        self.resume_reading()
+
     def resume_reading(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other.transport is not None:
+        if self.other is None or self.other.transport is None:
+            self._early.append(data)
+        else:
             self.other.transport.write(data)
 
     def eof_received(self) -> bool:
@@ -141,8 +160,8 @@ class Forwarder:
         try:
             # The inner one first, silent until there is somebody to take what it says.
             await loop.connect_accepted_socket(lambda: inner, inside)
-            await loop.connect_accepted_socket(lambda: outer, client)
-            inner.resume_reading()
+            reached, _ = await loop.connect_accepted_socket(lambda: outer, client)
+            inner.meet(reached)
             await outer.closed.wait()
             await inner.closed.wait()
         except OSError:
