@@ -52,6 +52,7 @@ class _Requests(Collector):
             "Time to answer; of a watch, time to its first byte.",
             labels=["verb"],
         )
+        # Spelled by the library, which has no types for it: buckets are matched by their spelling.
         names = [floatToGoString(bound) for bound in _BOUNDS]  # type: ignore[no-untyped-call]
         for verb, took in list(self._took.items()):
             buckets = list(zip(names, map(float, accumulate(took)), strict=True))
