@@ -123,6 +123,18 @@ async def test_a_release_saves_and_the_next_claim_restores(kept: World, shelf: S
     assert "old/place" in told["DataRestored"]
 
 
+async def test_a_replica_leaves_files_and_hooks_to_the_operator(kept: World, shelf: Shelf) -> None:
+    """What takes long is done once, by who reconciles, however many processes walk the claim."""
+    replica = kept.another_operator(snapshots=shelf, hooks=shelf, reconcile=False)
+    async with started(replica):
+        for informer in replica.informers:
+            await informer.wait_synced()
+        assert (await replica.acquirer.acquire("alice", "web")).source == Source.COLD
+        assert (await replica.releaser.release("alice", "web")).phase == "Released"
+        assert (await replica.acquirer.acquire("alice", "web")).source == Source.COLD_DATA
+    assert shelf.story == ["/bin/flush", "save 1", "restore cold", "/bin/warm-up"]
+
+
 async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
     """Its source is pool+data; resume false leaves what is stored alone."""
     shelf.stored["alice", "web"] = shelf.stored["bob", "web"] = "d" * 64

@@ -78,6 +78,7 @@ class Process:
             chance=rng(sum(name.encode())),
             reconcile=False,
         )
+        self.operator.jobs.here = True  # every process is one of several operators
         self.operator.jobs.patience = None  # by turns that are chosen, and not by the clock
         self.informers: dict[str, Informer[Any]] = {
             informer.resource.plural: informer

@@ -1,6 +1,7 @@
 """Carries out what was decided about a claim: one coroutine per verb of the Plan.
 
 Do          ─► steps beside each other ─► results into Memory, failures into its setbacks
+            └► a job, in a process that does none ─► left to the one that does; its news are ours
 WriteStatus ─► compare-and-swap ─► own write into the informer ─► Event
 WriteIntent ─► compare-and-swap ─► own write into the informer
 
@@ -69,6 +70,8 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = timedelta(0)
 
+_JOBS = (Save, Restore, RunHook)
+
 # Told as Events although the phase stays what it is.
 _TROUBLE = frozenset(
     {"DiskPressure", "SnapshotConflict", "RestorePrevious", "InstanceLost", *REASONS.values()}
@@ -97,8 +100,10 @@ class Applier:
             case Wait(_, again_in):
                 return again_in
             case Do(steps):
-                await self._do(key, seen, *steps)
-                return AT_ONCE
+                ours = [s for s in steps if self.jobs.here or not isinstance(s, _JOBS)]
+                if ours:
+                    await self._do(key, seen, *ours)
+                return AT_ONCE if len(ours) == len(steps) else None
         claim = seen.claim
         assert claim is not None, "only a Claim that is there is written to"
         match plan:

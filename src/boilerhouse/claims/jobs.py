@@ -6,6 +6,9 @@ Save ─► a place (places.py): so many at a time, until then it is `QUEUED`
 
 A worker that waited for every save would be one of sixteen, and fifty tenants that hibernate at
 once would keep everybody else waiting. While a job runs, its claim's `Seen.busy` names it.
+
+Only who reconciles does jobs. An API replica's inline passes come as far as one and leave it to the
+operator, which has heard of the claim too: a hook that both ran would have run twice.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ SAVES = 4  # at a time
 class Jobs:
     """`wake` asks for a pass of a claim. Without `patience` every job is waited for.
 
-    So many `saves` are under way at a time.
+    So many `saves` are under way at a time. Without `here`, jobs are another process's.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class Jobs:
         *,
         patience: float | None = PATIENCE,
         saves: int = SAVES,
+        here: bool = True,
     ) -> None:
+        self.here = here
         self._wake = wake
         self.patience = patience
         self._saves = Places(saves)

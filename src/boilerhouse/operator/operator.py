@@ -120,7 +120,7 @@ class Operator:
         self.instances = Instances(client, self.pod_informer)
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
-        self.jobs = Jobs(lambda key: self.claims.queue.add(key), saves=saves)
+        self.jobs = Jobs(lambda key: self.claims.queue.add(key), saves=saves, here=reconcile)
         self._files = Files(
             snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
         )
