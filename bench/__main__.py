@@ -15,6 +15,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 
 import uvloop
@@ -29,28 +30,31 @@ RESULTS = Path(__file__).parent / "results"
 SUITES = ("decode", "store", "api", "claims", "archives", "hibernation", "cluster")
 
 
+def _run(figures: Coroutine[None, None, list[Figure]]) -> list[Figure]:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(figures)
+
+
 def measure(suite: str, directory: Path) -> list[Figure]:
     match suite:
         case "decode":
             return decode.figures()
         case "store":
-            collect_seldom()  # and uvloop: as `up` does
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(store.figures(directory))
+            collect_seldom()  # as `up` does
+            return _run(store.figures(directory))
         case "api":
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(api.figures(directory))
+            return _run(api.figures(directory))
         case "claims":
-            return asyncio.run(claims.figures(directory))
+            return _run(claims.figures(directory))
         case "archives":
             return archives.figures(directory)
         case "hibernation":
-            return asyncio.run(hibernation.figures(directory))
+            return _run(hibernation.figures(directory))
         case "cluster":
             if not cluster_claims.available():
                 why = "not measured: run `python -m cluster build` first"
                 return [Figure("claim: pool, kube-apiserver", why)]
-            return asyncio.run(cluster_claims.figures(directory))
+            return _run(cluster_claims.figures(directory))
         case _:
             sys.exit(f"bench: no suite {suite!r}; there are {', '.join(SUITES)}")
 
