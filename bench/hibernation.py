@@ -24,14 +24,15 @@ from pathlib import Path
 import httpx2
 
 from bench.archives import BYTES, FILES, plant
-from bench.claims import API, Timed, claim, fresh, in_turn, ok, up, warm, workload
+from bench.claims import API, Timed, claim, fresh, ok, up, warm, workload
 from bench.figures import Figure, milliseconds, percentile
 from bench.keepalive import Connection
 
 ROUNDS = 3
 SMALL = 20
 AT_ONCE = 50
-EVERY = 0.1  # seconds between two claims while they hibernate
+EVERY = 0.1  # seconds between two claims
+IDLE_CLAIMS = 100
 MOST_CLAIMS = 200
 MEMORY = 64 << 20
 
@@ -287,8 +288,9 @@ async def filled(connection: Connection, name: str, size: int) -> None:
 async def at_once(connection: Connection, port: int, archive: Path) -> list[Figure]:
     """Warm claims while many hibernate, against warm claims with nothing else going on.
 
-    The claims are spread over all of the time that it takes, and so are requests that do nothing:
-    these tell how long the event loop is busy with something else.
+    Both at the same pace, so that they differ in nothing else. Those meanwhile are spread over all
+    of the time that it takes, and so are requests that do nothing: these tell how long the event
+    loop is busy with something else.
     """
     crowd = [f"crowd-{number}" for number in range(AT_ONCE)]
     for tenant in crowd:
@@ -296,7 +298,7 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
         _, instance = await revive(connection, tenant, "cold", "cold+data")
         await change(connection, instance)
     await warm(connection, 60)
-    idle = (await in_turn(port, fresh(50))).seconds
+    idle = (await paced(port, IDLE_CLAIMS)).seconds
     await filled(connection, "warm", 60)
     nothing = await asking(port, 100)
 
@@ -307,11 +309,7 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
     began = time.perf_counter()
     releasing = asyncio.gather(*(one(tenant) for tenant in crowd))
     meanwhile = asyncio.create_task(asking(port, until=releasing))
-    busy = Timed()
-    async with Connection(port) as caller:
-        while not releasing.done() and len(busy) < MOST_CLAIMS:
-            await claim(caller, fresh(1)[0], "warm", busy)
-            await asyncio.sleep(EVERY)
+    busy = await paced(port, MOST_CLAIMS, until=releasing)
     await releasing
     took = time.perf_counter() - began
     during = await meanwhile
@@ -320,13 +318,23 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
     what = f"claim: pool, while {AT_ONCE} hibernate ({len(busy)} claims, {warm_ones} warm)"
     raw = (*busy.seconds,)
     return [
-        Figure("claim: pool, one by one, idle", milliseconds(idle), raw=(*idle,)),
+        Figure(f"claim: pool, one every {EVERY} s, idle", milliseconds(idle), raw=(*idle,)),
         Figure(what, milliseconds(busy.seconds), "p99 ≤ 3 × idle", ratio <= 3, raw),
         Figure("  p99 against idle", f"{ratio:.1f} ×"),
         Figure("  a request that does nothing, idle", milliseconds(nothing), raw=(*nothing,)),
         Figure("  the same meanwhile", milliseconds(during), raw=(*during,)),
         Figure(f"  the {AT_ONCE} of 1 MB were hibernated in", f"{took:.1f} s"),
     ]
+
+
+async def paced(port: int, most: int, until: asyncio.Future[list[float]] | None = None) -> Timed:
+    """Claim for one tenant after another, with a pause."""
+    timed = Timed()
+    async with Connection(port) as connection:
+        while len(timed) < most and not (until is not None and until.done()):
+            await claim(connection, fresh(1)[0], "warm", timed)
+            await asyncio.sleep(EVERY)
+    return timed
 
 
 async def asking(
