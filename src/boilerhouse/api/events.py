@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from boilerhouse.api.informers import Informers
 from boilerhouse.claims.holdings import phase_of
@@ -47,8 +48,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One thing that happened. `body` has the type and what belongs to it."""
 
     id: str

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
+
 from boilerhouse.claims import build
 from boilerhouse.claims.decide import INSTANCE_READY
 from boilerhouse.claims.holdings import Holdings, phase_of, tenancy
@@ -66,8 +68,7 @@ class ClaimDeleted(Exception):
         self.claim = claim
 
 
-@dataclass(frozen=True, slots=True)
-class Acquired:
+class Acquired(Struct, frozen=True):
     """The Claim as it is when the caller is answered. `timings` are seconds, by stage."""
 
     claim: Claim | None  # None: time was up while an earlier claim was still on its way out

@@ -26,13 +26,12 @@ carried out by everybody alike:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from boilerhouse.core.names import cold_pod_name
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """The Pod that a claim may have; without a `uid` it is cold and was not seen yet."""
 
     pod: str

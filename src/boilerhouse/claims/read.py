@@ -9,8 +9,10 @@ spares, memory ─┘
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from boilerhouse.claims.decide import decide
 from boilerhouse.claims.intent import Intent

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from msgspec import Struct
+
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
@@ -19,8 +21,7 @@ Mode = Literal["cold", "restart", "live"]  # how files come into an instance
 QUEUED = "queued"  # among `Seen.busy`: what is under way waits for its turn
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSeen:
+class ClaimSeen(Struct, frozen=True):
     """A Claim at one moment."""
 
     name: str
@@ -76,8 +77,7 @@ class ClaimSeen:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSeen:
+class SavedSeen(Struct, frozen=True):
     """What this process saved of the instance, in this life of it and in this round.
 
     `aside`: the version is kept, and another one is current, which this one may not replace.
@@ -89,16 +89,14 @@ class SavedSeen:
     skipped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSeen:
+class UsageSeen(Struct, frozen=True):
     """Disk use of the instance; `used` is None if it is not known. Next look in `due_in`."""
 
     used: int | None
     due_in: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Everything that a decision about one claim may look at."""
 
     now: datetime

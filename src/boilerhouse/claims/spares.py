@@ -10,7 +10,8 @@ binding patch of one fails and it chooses again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from boilerhouse.claims.intent import Intent
 from boilerhouse.core import names
@@ -22,14 +23,12 @@ from boilerhouse.kube.kinds import Pod
 RESERVED_FOR = 30.0  # seconds; a claim that did not bind by then has died, or chosen another
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     workload: str
     template: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Reserved:
+class _Reserved(Struct, frozen=True):
     spare: Intent
     kind: _Kind
     until: float

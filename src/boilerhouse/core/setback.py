@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Setback:
+
+class Setback(Struct, frozen=True):
     """The last failure of an object's current step."""
 
     step: str

@@ -10,8 +10,9 @@ A restarted process starts counting anew, which only makes it more patient.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.instances.seen import InstanceSeen

@@ -6,15 +6,15 @@ Workload ─► blueprints.py ─► Blueprint ┴─► Seen of claims and pool
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from boilerhouse.workloads.machine import WorkloadPhase
 from boilerhouse.workloads.model import WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRef:
+class ClaimRef(Struct, frozen=True):
     """Which claim has an instance: the name finds it, the UID says which of that name it was."""
 
     name: str
@@ -32,8 +32,7 @@ class ClaimRef:
         return cls(name, uid)
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredSeen:
+class RestoredSeen(Struct, frozen=True):
     """Whose files are in an instance: a stored version, and the container that ran before.
 
     Without a container nothing ran, or it was left running; else only another one counts.
@@ -52,8 +51,7 @@ class RestoredSeen:
         return cls(digest, container) if digest else None
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceSeen:
+class InstanceSeen(Struct, frozen=True):
     """One Pod of ours at one moment; `uid` and `version` go into everything decided about it."""
 
     name: str
@@ -105,8 +103,7 @@ class InstanceSeen:
         return self.running and self.ready and bool(self.ip) and not self.terminating
 
 
-@dataclass(frozen=True, slots=True)
-class Blueprint:
+class Blueprint(Struct, frozen=True):
     """A workload at one moment. `template` is there when it is Ready, and `spec` too.
 
     Of one that is not Ready `spec` is what it says, as long as that can be read.

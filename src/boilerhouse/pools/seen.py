@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from boilerhouse.core.names import FINALIZER
 from boilerhouse.core.setback import Setback
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.pools.model import PoolStatus
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSeen:
+class PoolSeen(Struct, frozen=True):
     """A Pool at one moment."""
 
     name: str
@@ -31,8 +32,7 @@ class PoolSeen:
         return FINALIZER in self.finalizers
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Everything that a decision about one pool may look at."""
 
     now: datetime

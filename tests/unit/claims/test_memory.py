@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.memory import LIMIT, SAVING, USAGE_PERIOD, Memory, Results, looked_at

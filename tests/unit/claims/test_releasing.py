@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from boilerhouse.claims.decide import decide
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
@@ -30,7 +30,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.core.condition import Condition, ConditionStatus, find
-from boilerhouse.instances.seen import ClaimRef
+from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
 
 P = ClaimPhase
@@ -47,7 +47,13 @@ USED = ClaimStatus(
     release=Release(round=1, cause="released"),
     snapshot=SnapshotRefs(base=D, restored=D),
 )
-SAVE = Save(full(), D, 1, 3)
+
+
+def saving(pod: InstanceSeen) -> Save:
+    return Save(pod, D, 1, 3)
+
+
+SAVE = saving(full())
 
 
 def status(**changes: Any) -> ClaimStatus:
@@ -135,7 +141,7 @@ def test_another_life_of_the_pod_is_saved_again() -> None:
     """Its node was down in between: it may have written since."""
     saved = written(decided(releasing(), saved=SavedSeen(NEW)))
     for other in (full(container="c2"), full(restarts=1), full(agent_restarts=1)):
-        assert decided(releasing(saved), pod=other) == Do((replace(SAVE, pod=other),))
+        assert decided(releasing(saved), pod=other) == Do((saving(other),))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,7 @@ def test_the_hook_runs_before_the_save_once_in_a_round() -> None:
     assert decided(releasing(), workload=hooked) == Do((run,))
     assert decided(releasing(), workload=hooked, hooked=True) == Do((SAVE,))
     dead = full(tenant_runs=False)
-    assert decided(releasing(), workload=hooked, pod=dead) == Do((replace(SAVE, pod=dead),))
+    assert decided(releasing(), workload=hooked, pod=dead) == Do((saving(dead),))
 
 
 def test_a_hook_that_must_work_fails_the_release() -> None:
@@ -212,7 +218,7 @@ def test_a_pod_deleted_by_somebody_else_is_saved_within_its_grace() -> None:
     plan = decided(releasing(), workload=hooked, pod=hurried)
     assert plan == Wait("the instance was told to stop by somebody else", timedelta(seconds=1))
     for silent in (replace(going, tenant_runs=False), replace(going, waited=timedelta(seconds=5))):
-        save = Do((replace(SAVE, pod=silent),))
+        save = Do((saving(silent),))
         assert decided(releasing(), workload=hooked, pod=silent) == save
         failing = setback("Save", count=TRIES, due=0)
         assert decided(releasing(), workload=hooked, pod=silent, setback=failing) == save

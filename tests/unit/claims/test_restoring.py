@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold

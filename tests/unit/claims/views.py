@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.machine import ClaimPhase

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.instances.patience import Patience

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from boilerhouse.core.names import FINALIZER
 from boilerhouse.core.setback import Setback

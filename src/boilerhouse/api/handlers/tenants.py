@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -107,7 +106,7 @@ async def _acquired(
             house.activity.made(got.claim)
             return got
         noted = await house.activity.noted(got.claim)
-        got = dataclasses.replace(got, claim=noted)
+        got = msgspec.structs.replace(got, claim=noted)
         now = clock.monotonic()
         if got.usable or now >= end:
             return got
