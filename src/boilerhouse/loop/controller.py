@@ -28,6 +28,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
@@ -38,7 +39,7 @@ from boilerhouse.kube.status import Conflict, TooManyRequests
 from boilerhouse.loop import metrics
 from boilerhouse.loop.queue import Closed, KeyedQueue
 from boilerhouse.loop.recorder import Pass, Recorder
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.loop.rightofway import Place, RightOfWay
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -97,10 +98,10 @@ class Controller(Generic[K, S, P]):
         self._patience = patience
         self._can_wait = can_wait
         self._since: dict[K, float] = {}  # when a key was first held back, until it is carried out
-        self._held: dict[K, asyncio.Task[None]] = {}
+        self._held: dict[K, Place] = {}
         self._let_through: set[K] = set()  # held back before, and not any more
         self._active = 0
-        self._metrics = metrics.Of(name)
+        self._metrics = metrics.of(name)
         self._metrics.watch(
             lambda: len(self.queue), lambda: self.queue.delayed, lambda: self._active
         )
@@ -124,8 +125,10 @@ class Controller(Generic[K, S, P]):
                 task.result()
         finally:
             self.queue.close()
-            for held in self._held.values():
-                held.cancel()
+            for place in self._held.values():
+                if self._way is not None:
+                    self._way.step_out(place)
+            self._held.clear()
             resync.cancel()
             stopped.cancel()
             _, late = await asyncio.wait(workers, timeout=grace.total_seconds())
@@ -175,10 +178,12 @@ class Controller(Generic[K, S, P]):
                 key, waited, was_put_off = await self.queue.take()
             except Closed:
                 return
-            if not was_put_off and self._can_wait(key):
+            # Of one that was held back it was told before.
+            judged = was_put_off or key in self._let_through
+            if not judged and self._can_wait(key):
                 self.queue.done(key)
                 self.queue.put_off(key)
-                self._metrics.passes("put off").inc()
+                self._metrics.ended("put off")
                 await asyncio.sleep(0)  # nothing else here lets others go on
                 continue
             if self._hold_back(key):
@@ -212,7 +217,7 @@ class Controller(Generic[K, S, P]):
             waited = now - self._since.setdefault(key, now)
             if waited >= way.longest and not self._is_patient(key):
                 return False
-            self._held[key] = asyncio.create_task(self._come_back(key, way, waited))
+            self._held[key] = way.line_up(partial(self._come_back, key, way), waited)
         return True
 
     def _is_patient(self, key: K) -> bool:
@@ -220,15 +225,15 @@ class Controller(Generic[K, S, P]):
         waited = asyncio.get_running_loop().time() - self._since[key]
         return waited < self._patience(key)
 
-    async def _come_back(self, key: K, way: RightOfWay, waited: float) -> None:
-        try:
-            await way.clear(waited)
-            while not way.is_clear and self._is_patient(key):
-                await way.clear()
-        finally:
-            del self._held[key]
+    def _come_back(self, key: K, way: RightOfWay) -> bool:
+        """Ask for the pass that was held back, or line up anew; tell whether it comes."""
+        del self._held[key]
+        if not way.is_clear and self._is_patient(key):
+            self._held[key] = way.line_up(partial(self._come_back, key, way))
+            return False
         self._let_through.add(key)
         self.queue.add(key)
+        return True
 
     async def _pass(self, key: K) -> tuple[Exception | None, timedelta | None]:
         """Run read → decide → apply once; return the error, or when another pass is wanted.
@@ -254,7 +259,7 @@ class Controller(Generic[K, S, P]):
         finally:
             self._active -= 1
         self._metrics.seconds.observe(self._clock.monotonic() - began)
-        self._metrics.passes(result).inc()
+        self._metrics.ended(result)
         if seen is not None or error is not None:
             outcome = result if error is None else f"{result}: {error}"
             self._recorder.record(self.name, key, Pass(self._clock.now(), seen, plan, outcome))

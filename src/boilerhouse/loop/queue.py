@@ -19,6 +19,7 @@ handed out again when nothing else is ready, and news of the object make it as r
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Hashable
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
@@ -60,7 +61,7 @@ class KeyedQueue(Generic[K]):
         # With the time of each: a handle of uvloop's does not tell, if the time is now.
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
-        self._takers: list[asyncio.Future[None]] = []
+        self._takers: deque[asyncio.Future[None]] = deque()
         self._closed = True
 
     def open(self) -> None:
@@ -84,14 +85,14 @@ class KeyedQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Ask for a pass soon. Asking twice before it starts asks once."""
-        if self._closed:
+        if self._closed or key in self._ready or key in self._again:
             return
         if key in self._timers:
             self._timers.pop(key)[1].cancel()
         self._put_off.pop(key, None)
         if key in self._in_hand:
             self._again.add(key)
-        elif key not in self._ready:
+        else:
             self._ready[key] = asyncio.get_running_loop().time()
             self._wake_one()
 
@@ -143,17 +144,13 @@ class KeyedQueue(Generic[K]):
             try:
                 await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if not turn.cancelled():
                     self._wake_one()  # the turn was ours but we leave: pass it on
                 raise
-            finally:
-                if turn in self._takers:
-                    self._takers.remove(turn)
         now = loop.time()
-        overdue = self._put_off and now - self._last_of_those >= AT_LEAST_EVERY
-        was_put_off = bool(overdue) or not self._ready
-        line = self._put_off if was_put_off else self._ready
-        if was_put_off:
+        line, was_put_off = self._ready, False
+        if self._put_off and (not line or now - self._last_of_those >= AT_LEAST_EVERY):
+            line, was_put_off = self._put_off, True
             self._last_of_those = now
         key = next(iter(line))
         since = line.pop(key)
@@ -183,12 +180,12 @@ class KeyedQueue(Generic[K]):
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for turn in self._takers:
-            if not turn.done():
-                turn.set_result(None)
+        while self._takers:
+            self._wake_one()
 
     def _wake_one(self) -> None:
-        for turn in self._takers:
-            if not turn.done():
+        while self._takers:
+            turn = self._takers.popleft()
+            if not turn.done():  # else whoever waited has left
                 turn.set_result(None)
                 return

@@ -5,13 +5,14 @@ controller ──► Recorder ──► "why is my claim still Pending?"
 
 Passes keep references to the frozen `Seen` and `Plan`, so recording costs nothing on the hot path;
 they become JSON only when somebody asks. For a replay a `Seen` must be something msgspec can build
-again: frozen dataclasses, enums, datetimes and plain collections. Secrets never belong in a `Seen`.
+again: Structs, frozen dataclasses, enums, datetimes and plain collections. Secrets never belong in
+a `Seen`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -24,8 +25,7 @@ DEPTH = 16
 OBJECTS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """One trip through read → decide → apply; `result` is the outcome's word or the error text."""
 
     at: datetime
@@ -101,8 +101,13 @@ def replay(
 
 def described(value: object) -> object:
     """Render a plan with the class's name beside the fields: its verbs may have fields alike."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {field.name: described(getattr(value, field.name)) for field in fields(value)}
+    names: Iterable[str] | None = None
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+    elif is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value)]
+    if names is not None:
+        shown = {name: described(getattr(value, name)) for name in names}
         return {"verb": type(value).__name__, **shown}
     if isinstance(value, tuple | list):
         return [described(item) for item in value]

@@ -23,13 +23,14 @@ tasks step aside once more (`eventloop.py`).
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from bisect import bisect_right, insort
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import count
+from operator import itemgetter
 from types import TracebackType
+
+import msgspec
 
 PAUSE = 0.005  # seconds without anybody in the foreground: a caller's next claim comes sooner
 LONGEST = 1.0  # seconds that one piece of background work is held back, or one claim holds it back
@@ -38,8 +39,7 @@ FEW = 2  # pieces of background work at a time, while claims are expected
 STEPS = 100  # in so many steps, a pause apart, all that have waited long enough are let through
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """Background work that is under way. `can_wait`: whether nobody waits for it, by now."""
 
     way: RightOfWay
@@ -51,7 +51,8 @@ PIECE: ContextVar[Piece | None] = ContextVar("PIECE", default=None)
 
 _NOBODY = object()
 
-_Place = tuple[float, int, "asyncio.Future[None]"]  # overdue when, number, who waits
+Place = tuple[float, int, Callable[[], bool]]  # overdue when, number, how to let them through
+_overdue_when = itemgetter(0)
 
 
 class RightOfWay:
@@ -67,7 +68,7 @@ class RightOfWay:
         self._opening: asyncio.TimerHandle | None = None
         self._working = 0
         self._called = 0  # let through, and not at work yet
-        self._waiting: list[_Place] = []  # the longest first
+        self._waiting: list[Place] = []  # the longest first
         self._numbers = count()
         self._next: asyncio.TimerHandle | None = None
         self._next_at = 0.0
@@ -124,42 +125,55 @@ class RightOfWay:
         """Wait for one's turn, `longest` less what was `waited` at most, and a little more."""
         if self.has_room:
             return
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        place = (loop.time() + self.longest - waited, next(self._numbers), turn)
-        insort(self._waiting, place)
-        self._look_again()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def go() -> bool:
+            if turn.done():
+                return False  # whoever waited has left
+            turn.set_result(None)
+            return True
+
+        place = self.line_up(go, waited)
         try:
             await turn
         finally:
-            if place in self._waiting:
-                self._waiting.remove(place)
+            self.step_out(place)
 
-    @contextmanager
-    def working(self, what: Hashable = _NOBODY) -> Iterator[None]:
+    def line_up(self, go: Callable[[], bool], waited: float = 0.0) -> Place:
+        """Have `go` called when it is its turn, as `clear` would return; it tells if it goes."""
+        due = asyncio.get_running_loop().time() + self.longest - waited
+        place = (due, next(self._numbers), go)
+        insort(self._waiting, place)
+        if self._next is None or self._waiting[0] is place:
+            self._look_again()
+        return place
+
+    def step_out(self, place: Place) -> None:
+        """Wait no more, if one still does."""
+        if place in self._waiting:
+            self._waiting.remove(place)
+
+    def working(self, what: Hashable = _NOBODY) -> Aside:
         """Do a piece of background work. Who waits for its turn comes when this is done.
 
         If somebody comes to want `what` meanwhile, it is not in the background any more.
         """
+        return Working(self, lambda: what not in self._wanted)
+
+    def aside(self, can_wait: Callable[[], bool]) -> Aside:
+        """Let this task, and those it starts, step aside for the foreground (eventloop.py)."""
+        return Aside(self, can_wait)
+
+    def begin(self) -> None:
+        """Begin what `working` is for."""
         self._working += 1
         self._called = max(0, self._called - 1)
-        try:
-            with self.aside(lambda: what not in self._wanted):
-                yield
-        finally:
-            self._working -= 1
-            if self._waiting:
-                self._let_through()
 
-    @contextmanager
-    def aside(self, can_wait: Callable[[], bool]) -> Iterator[None]:
-        """Let this task, and those it starts, step aside for the foreground (eventloop.py)."""
-        before = PIECE.get()
-        PIECE.set(Piece(self, can_wait))
-        try:
-            yield
-        finally:
-            PIECE.set(before)  # not by its token: a generator may be closed in another context
+    def end(self) -> None:
+        """Be done with it."""
+        self._working -= 1
+        if self._waiting:
+            self._let_through()
 
     def _room(self) -> int:
         """Return how many pieces may begin beside those that are under way."""
@@ -174,12 +188,12 @@ class RightOfWay:
     def _let_through(self, overdue: int = 0) -> None:
         """Let through who may go now, and so many whatever goes on."""
         going = max(self._room() if self.is_clear else 0, overdue)
-        for _, _, turn in self._waiting[: max(0, going)]:
-            if not turn.done():
-                turn.set_result(None)
-                self._called += 1
-        del self._waiting[: max(0, going)]
-        self._look_again()
+        try:
+            for _ in range(min(going, len(self._waiting))):
+                _, _, go = self._waiting.pop(0)
+                self._called += go()
+        finally:  # whatever one of them raises, the others have their turn
+            self._look_again()
 
     def _look_again(self) -> None:
         """Have somebody let through when it is time, also if nobody says that a piece is done."""
@@ -199,7 +213,7 @@ class RightOfWay:
         self._next = None
         self._called = 0  # whoever does not work by now need not be waited for
         now = asyncio.get_running_loop().time()
-        overdue = sum(due <= now for due, _, _ in self._waiting)
+        overdue = bisect_right(self._waiting, now, key=_overdue_when)
         self._let_through(-(-overdue // STEPS))
 
 
@@ -232,3 +246,43 @@ class Taken:
             self._expiry.cancel()
             self._expiry = None
             self._way.leave(self._loop)
+
+
+class Aside:
+    """A task that steps aside for the foreground, as long as the block lasts."""
+
+    __slots__ = ("_before", "_piece")
+
+    def __init__(self, way: RightOfWay, can_wait: Callable[[], bool]) -> None:
+        self._piece = Piece(way, can_wait)
+
+    def __enter__(self) -> None:
+        self._before = PIECE.get()
+        PIECE.set(self._piece)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        PIECE.set(self._before)  # not by its token: a generator may be closed in another context
+
+
+class Working(Aside):
+    """One that is counted among the pieces under way: `RightOfWay.working`."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self._piece.way.begin()
+        super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._piece.way.end()

@@ -286,7 +286,7 @@ async def test_every_pass_is_recorded_with_its_outcome() -> None:
 
 
 async def test_passes_are_counted_by_result() -> None:
-    """`boilerhouse_reconcile_passes_total` tells results apart."""
+    """`boilerhouse_reconcile_passes_total` tells results apart; how long they took is told too."""
 
     async def apply(key: str, saw: str, plan: str) -> None:
         if key == "bad":
@@ -298,6 +298,10 @@ async def test_passes_are_counted_by_result() -> None:
     for result in ("done", "terminal"):
         labels = {"controller": "counted", "result": result}
         assert REGISTRY.get_sample_value(metric, labels) == 1
+    for times in ("boilerhouse_reconcile_seconds", "boilerhouse_reconcile_wait_seconds"):
+        labels = {"controller": "counted"}
+        assert REGISTRY.get_sample_value(f"{times}_count", labels) == 2
+        assert REGISTRY.get_sample_value(f"{times}_bucket", {**labels, "le": "1.0"}) == 2
 
 
 @dataclass

@@ -31,8 +31,7 @@ class Bind:
     pod: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     pod: str
 
 
