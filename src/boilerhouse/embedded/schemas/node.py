@@ -1,6 +1,6 @@
 """One compiled place in an OpenAPI tree: what may stand there, and what is looked at and when.
 
-openapi dict ──► Builder.node ──► Node ◄── schema.py (prune, default), schema_validate.py
+openapi dict ──► Builder.node ──► Node ◄── schema.py (prune, default), validate.py
 
 A Node answers the common questions (is this class of value accepted? is there anything below that
 has a default?) by attribute, so that walking an object costs little. `$ref` nodes are shared: the
@@ -10,6 +10,8 @@ tree may be a graph, and may contain itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import compress, repeat
+from operator import is_not
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +39,14 @@ MISSING: Final = object()
 # as the very same object at the same place, is neither looked at again nor written to.
 Seen = Mapping[str, Any]
 NOTHING: Final[Seen] = {}
+
+
+def fresh(value: dict[str, Any], seen: Seen) -> dict[str, Any]:
+    """Return the fields of a dict that are not the very ones which have been seen."""
+    if not seen:
+        return value
+    before = map(seen.get, value, repeat(MISSING))
+    return dict(compress(value.items(), map(is_not, value.values(), before)))
 
 
 class SchemaError(ValueError):

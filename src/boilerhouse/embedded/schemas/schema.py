@@ -5,8 +5,8 @@ request body ──► prune (unknown fields, nulls) ──► default ──►
 stored body  ──► default (a schema may have gained some since) ──► reply
 
 Both CRDs and built-in kinds are trees of OpenAPI v3; built-in ones may share `definitions` by
-`$ref`. The order of the passes is the real server's. Checking is in schema_validate.py, the
-compiled tree in schema_node.py; here is what changes a body.
+`$ref`. The order of the passes is the real server's. Checking is in validate.py, the compiled tree
+in node.py, how most objects pass without a walk in glance.py; here is what changes a body.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from boilerhouse.embedded.schemas.glance import Glance
 from boilerhouse.embedded.schemas.metadata import prune_metadata
-from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Builder, Node, SchemaError, Seen
+from boilerhouse.embedded.schemas.node import (
+    MISSING,
+    NOTHING,
+    Builder,
+    Node,
+    SchemaError,
+    Seen,
+    fresh,
+)
 from boilerhouse.embedded.schemas.validate import Check
 from boilerhouse.kube.status import Cause, forbidden_field
 
@@ -29,12 +38,13 @@ _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 class Schema:
     """A compiled schema. Immutable; safe to share."""
 
-    __slots__ = ("_check", "openapi", "root")
+    __slots__ = ("_check", "_glance", "openapi", "root")
 
     def __init__(self, root: Node) -> None:
         self.root = root
         self.openapi: Mapping[str, Any] = root.openapi
-        self._check = Check(root)
+        self._glance = Glance(root)
+        self._check = Check(root, self._glance.right)
 
     @classmethod
     def compile(
@@ -58,7 +68,8 @@ class Schema:
         """
         unknown: list[str] = []
         prune_metadata(body, "", unknown, seen)
-        _prune_object(self.root, body, "", unknown, True, seen)
+        if not self._glance.right(fresh(body, seen)):
+            _prune_object(self.root, body, "", unknown, True, seen)
         unknown.sort()
         return unknown
 
