@@ -10,8 +10,8 @@ so a pass that is repeated, delayed or run by two processes does no harm, and a 
 means "run it again".
 
 The same pass can be run inline (`run_inline`), by an API handler that has just written the object
-and does not want to wait for another process. It holds the same lock per key as the workers, so
-within one process two passes of one key never overlap.
+and does not want to wait for another process. It has the key in hand as a worker would, so within
+one process two passes of one key never overlap.
 
 Of some keys it can be told without a pass that what they need is due and that nobody waits for it
 (`can_wait`). They are put off until nothing else is ready: of ten thousand deadlines at one moment
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Generic, TypeVar
@@ -92,7 +92,6 @@ class Controller(Generic[K, S, P]):
         self._recorder = recorder
         self._workers = workers
         self._resync = resync
-        self._locks: dict[K, _KeyLock[K]] = {}
         self._way = way
         self._gives_way = gives_way
         self._patience = patience
@@ -144,7 +143,7 @@ class Controller(Generic[K, S, P]):
 
         Errors reach the caller, and the queue retries them as well.
         """
-        await self.run_until(key, lambda: True)
+        await self.run_until(key, lambda: False, passes=1)
 
     async def run_until(self, key: K, done: Callable[[], bool], passes: int = MOST_PASSES) -> None:
         """Run passes now, in the caller's task, until `done`, or the object wants to wait.
@@ -153,24 +152,26 @@ class Controller(Generic[K, S, P]):
         does what is left if the passes run out. Errors reach the caller, and are retried as well.
         """
         again_in: timedelta | None = None
-        async with self._holding(key):
-            self.queue.hold(key)
-            try:
-                for _ in range(passes):
-                    error, again_in = await self._pass(key)
-                    if error is not None:
-                        raise error
-                    if done() or again_in is None or again_in > AT_ONCE:
-                        return
-            finally:
-                # Also if the caller leaves in the midst of a pass: what the last one wanted.
-                if again_in is not None:
-                    self.queue.add_after(key, again_in)
-                self.queue.done(key)
+        is_done = False
+        await self.queue.hold(key)
+        try:
+            for _ in range(passes):
+                error, again_in = await self._pass(key)
+                if error is not None:
+                    raise error
+                is_done = done()
+                if is_done or again_in is None or again_in > AT_ONCE:
+                    return
+        finally:
+            # Also if the caller leaves in the midst of a pass: what the last one wanted.
+            if again_in is not None:
+                self.queue.add_after(key, again_in)
+            if self.queue.give_back(key) and not (is_done and self._hold_back_what_is_left(key)):
+                self.queue.add(key)
 
     def busy(self, key: K) -> bool:
         """Tell whether a pass of this key is under way in this process."""
-        return key in self._locks
+        return self.queue.is_in_hand(key)
 
     async def _work(self) -> None:
         while True:
@@ -178,7 +179,7 @@ class Controller(Generic[K, S, P]):
                 key, waited, was_put_off = await self.queue.take()
             except Closed:
                 return
-            # Of one that was held back it was told before.
+            # One that was held back could not wait a moment ago.
             judged = was_put_off or key in self._let_through
             if not judged and self._can_wait(key):
                 self.queue.done(key)
@@ -186,31 +187,31 @@ class Controller(Generic[K, S, P]):
                 self._metrics.ended("put off")
                 await asyncio.sleep(0)  # nothing else here lets others go on
                 continue
-            if self._hold_back(key):
+            way = self._way_to_give(key)
+            if way is not None and self._hold_back(key, way):
                 self.queue.done(key)
                 continue
+            self._let_through.discard(key)
             self._metrics.wait.observe(waited)
             try:
-                async with self._holding(key):
-                    with self._working(key):
-                        _, again_in = await self._pass(key)
+                with nullcontext() if way is None else way.working(key):
+                    _, again_in = await self._pass(key)
                 if again_in is not None:
                     self.queue.add_after(key, again_in)
             finally:
                 self._since.pop(key, None)
                 self.queue.done(key)
 
-    def _working(self, key: K) -> AbstractContextManager[None]:
-        """Count a pass that gives way among those that are under way."""
-        if self._way is None or not self._gives_way(key):
-            return nullcontext()
-        return self._way.working(key)
-
-    def _hold_back(self, key: K) -> bool:
-        """Tell whether the key has to give way now; if so it comes back by itself."""
+    def _way_to_give(self, key: K) -> RightOfWay | None:
+        """Return the way that a pass of this key gives; None if somebody waits for the object."""
         way = self._way
-        if way is None or key in self._let_through or way.has_room or not self._gives_way(key):
-            self._let_through.discard(key)
+        if way is None or way.is_wanted(key) or not self._gives_way(key):
+            return None
+        return way
+
+    def _hold_back(self, key: K, way: RightOfWay) -> bool:
+        """Tell whether a key has to give way now; if so it comes back by itself."""
+        if key in self._let_through or way.has_room:
             return False
         if key not in self._held:
             now = asyncio.get_running_loop().time()
@@ -220,10 +221,15 @@ class Controller(Generic[K, S, P]):
             self._held[key] = way.line_up(partial(self._come_back, key, way), waited)
         return True
 
+    def _hold_back_what_is_left(self, key: K) -> bool:
+        """Hold back a key whose object whoever waits for it has by now: nobody waits any more."""
+        way = self._way
+        return way is not None and self._gives_way(key) and self._hold_back(key, way)
+
     def _is_patient(self, key: K) -> bool:
         """Whether a key that was held back for as long as others are may be held back further."""
-        waited = asyncio.get_running_loop().time() - self._since[key]
-        return waited < self._patience(key)
+        now = asyncio.get_running_loop().time()
+        return now - self._since.get(key, now) < self._patience(key)
 
     def _come_back(self, key: K, way: RightOfWay) -> bool:
         """Ask for the pass that was held back, or line up anew; tell whether it comes."""
@@ -303,36 +309,3 @@ class Controller(Generic[K, S, P]):
             spread = self._resync / 10
             for key in list(self.keys()):
                 self.queue.add_after(key, spread * self._chance.random())
-
-    def _holding(self, key: K) -> _KeyLock[K]:
-        lock = self._locks.get(key)
-        if lock is None:
-            lock = self._locks[key] = _KeyLock(self._locks, key)
-        return lock
-
-
-class _KeyLock(Generic[K]):
-    """The lock of one key, in a table for as long as somebody holds it or waits for it."""
-
-    def __init__(self, table: dict[K, _KeyLock[K]], key: K) -> None:
-        self._table = table
-        self._key = key
-        self._lock = asyncio.Lock()
-        self._users = 0
-
-    async def __aenter__(self) -> None:
-        self._users += 1
-        try:
-            await self._lock.acquire()
-        except BaseException:
-            self._leave()
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
-        self._leave()
-
-    def _leave(self) -> None:
-        self._users -= 1
-        if not self._users:
-            del self._table[self._key]

@@ -9,8 +9,8 @@ What is queued is the *name* of an object, never an event: ten changes of one ob
 are one pass, and a pass always looks at the newest state. That makes losing or doubling an event
 harmless, which is why everything upstream may be sloppy and this file may not.
 
-A key is in at most one of three places: ready, put off, in hand. `take` never hands out a key that
-somebody holds, so there is one worker per key without a lock.
+A key is in at most one of three places: ready, put off, in hand. Nobody gets a key that somebody
+else has in hand, neither by `take` nor by `hold`, so there is one pass per key without a lock.
 
 A key is put off when it was found that its object wants something, and nobody waits for that. It is
 handed out again when nothing else is ready, and news of the object make it as ready as any other.
@@ -58,6 +58,7 @@ class KeyedQueue(Generic[K]):
         self._last_of_those = 0.0  # when one that was put off had its turn
         self._in_hand: set[K] = set()
         self._again: set[K] = set()  # added while in hand
+        self._given_back: dict[K, asyncio.Event] = {}  # for who wants it out of turn
         # With the time of each: a handle of uvloop's does not tell, if the time is now.
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
@@ -78,6 +79,9 @@ class KeyedQueue(Generic[K]):
     @property
     def in_hand(self) -> int:
         return len(self._in_hand)
+
+    def is_in_hand(self, key: K) -> bool:
+        return key in self._in_hand
 
     @property
     def delayed(self) -> int:
@@ -157,8 +161,13 @@ class KeyedQueue(Generic[K]):
         self._in_hand.add(key)
         return Turn(key, now - since, was_put_off)
 
-    def hold(self, key: K) -> None:
-        """Take a key out of turn, for a pass that does not wait for one; give it back by `done`."""
+    async def hold(self, key: K) -> None:
+        """Take a key out of turn, as soon as nobody has it in hand; give it back by `done`."""
+        while key in self._in_hand:
+            given_back = self._given_back.get(key)
+            if given_back is None:
+                given_back = self._given_back[key] = asyncio.Event()
+            await given_back.wait()
         waiting = self._ready.pop(key, None), self._put_off.pop(key, None)
         if waiting != (None, None):
             self._again.add(key)
@@ -166,10 +175,18 @@ class KeyedQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Give a key back. Whatever was added meanwhile is ready now."""
-        self._in_hand.discard(key)
-        if key in self._again:
-            self._again.discard(key)
+        if self.give_back(key):
             self.add(key)
+
+    def give_back(self, key: K) -> bool:
+        """Give a key back, and take over what was added meanwhile: whether there was any."""
+        self._in_hand.discard(key)
+        if key in self._given_back:
+            self._given_back.pop(key).set()
+        if key not in self._again:
+            return False
+        self._again.discard(key)
+        return True
 
     def close(self) -> None:
         """Drop what waits and send every taker home. Keys in hand may still be given back."""

@@ -138,7 +138,6 @@ class Operator:
         )
         self.news: News[Claim] = News(self.claim_informer)
         self.precedence = Precedence(
-            self.way,
             self.claim_informer,
             self.pod_informer,
             self.pool_informer,

@@ -22,7 +22,6 @@ from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import Key
-from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.pools.objects import Pool
 
 # Seconds for which a pool waits with its refill while claims come in and it is a quarter full yet.
@@ -42,7 +41,6 @@ _GIVES_WAY = frozenset(
 class Precedence:
     """What the controllers of claims and pools ask before a pass."""
 
-    way: RightOfWay
     claims: Informer[Claim]
     pods: Informer[Pod]
     pools: Informer[Pool]
@@ -54,13 +52,13 @@ class Precedence:
     def gives_way(self, key: Key) -> bool:
         """Whether a claim's next pass gives way: it has its instance, or is on its way out.
 
-        Not if the tenant claims again and waits for that, nor if the instance was told to stop by
-        somebody else and its files are to be saved in the time that is left.
+        Not if the instance was told to stop by somebody else and its files are to be saved in the
+        time that is left. If the tenant claims again and waits for that, the way knows.
         """
         claim = self.claims.cache.get(key)
         if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
             return False
-        return not self._hurries(claim) and not self.way.is_wanted(key)
+        return not self._hurries(claim)
 
     def is_settled(self, key: Key) -> bool:
         """Whether a workload's next pass gives way: it is Ready, and is to stay so."""
@@ -77,8 +75,6 @@ class Precedence:
         claim = self.claims.cache.get(key)
         if claim is None or phase_of(claim) != ClaimPhase.ACTIVE:
             return False
-        if _leaves(claim) or self._hurries(claim):
-            return False
         workload = self.blueprints.cached(claim.spec.workload_ref)
         if workload is None or workload.spec is None:
             return False
@@ -87,10 +83,12 @@ class Precedence:
         idle, answer = workload.spec.idle, self.changes.newest(key)
         match verdict(self.clock.now(), idle, claim.status.claimed_at, noted, answer):
             case Ask():
-                return True
+                is_due = True
             case Idle():
-                return not idle.watch_dirs
-        return False
+                is_due = not idle.watch_dirs
+            case _:
+                is_due = False
+        return is_due and not _leaves(claim) and not self._hurries(claim)
 
     def _hurries(self, claim: Claim) -> bool:
         """Whether somebody else has told the instance to stop, and there is some time left."""

@@ -250,12 +250,33 @@ def test_two_wishes_for_now_are_one_under_uvloop() -> None:
     assert uvloop.run(wish()) == "a"
 
 
+async def test_a_key_in_hand_is_waited_for() -> None:
+    """Who wants a key out of turn gets it when it is given back, before the next in turn."""
+    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+    queue.open()
+    queue.add("a")
+    assert (await queue.take()).key == "a"
+    holders = [asyncio.create_task(queue.hold("a")) for _ in range(3)]
+    taker = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    holders[0].cancel()
+    queue.add("a")
+    for holder in holders[1:]:
+        assert queue.is_in_hand("a")
+        assert not holder.done()
+        queue.done("a")
+        await holder
+    assert not taker.done()
+    queue.done("a")
+    assert (await taker).key == "a"
+
+
 async def test_a_held_key_is_handed_out_when_it_is_given_back() -> None:
     """What is added while somebody works on a key out of turn waits for it, and is not lost."""
     queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
     queue.open()
     queue.add("a")
-    queue.hold("a")
+    await queue.hold("a")
     assert len(queue) == 0
     queue.add("a")
     queue.done("a")

@@ -283,6 +283,22 @@ async def test_held_back_keys_are_not_forgotten() -> None:
         assert key == "low" and when - began == pytest.approx(1.0, abs=0.01)
 
 
+async def test_what_is_left_of_an_object_that_was_waited_for_gives_way() -> None:
+    """Whoever waits for an object and has it by now does not hurry what else happened to it."""
+    way = RightOfWay()
+    async with Passes(way) as passes:
+        with way.taken("low"):
+            passes.controller.queue.add("low")
+            await passes.controller.run_until("low", lambda: True)
+            await asyncio.sleep(0.1)
+            assert len(passes.ran) == 1
+            passes.controller.queue.add("low")  # news of what somebody waits for
+            await asyncio.sleep(0.1)
+            assert len(passes.ran) == 2
+        await asyncio.sleep(0.01)
+        assert len(passes.ran) == 3
+
+
 async def test_stopping_with_keys_held_back() -> None:
     """A controller that stops does not wait for the way to be clear."""
     way = RightOfWay()
