@@ -39,7 +39,7 @@ MUTANTS = _ELSEWHERE | {
     ),
     "strays by a cached claim": Mutant(
         "boilerhouse.claims.read",
-        "if claim is None or _strays(claim, carrying):",
+        "if claim is None or strays:",
         "if claim is None:",
         _HAZARDS + "test_an_old_claim_in_the_cache_makes_no_stray",
     ),

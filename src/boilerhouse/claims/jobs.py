@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 PATIENCE = 0.25  # seconds; most restores of small instances take less
 SAVES = 4  # at a time
+_NONE: frozenset[str] = frozenset()
 
 
 class Jobs:
@@ -50,7 +51,10 @@ class Jobs:
 
     def of(self, key: Key) -> frozenset[str]:
         """Return the names of the claim's jobs that are under way, and whether one is `QUEUED`."""
-        names = frozenset(self._running.get(key, ()))
+        running = self._running.get(key)
+        if running is None:
+            return _NONE
+        names = frozenset(running)
         return names | {QUEUED} if self._saves.waits(key) else names
 
     def hurry(self, key: Key) -> None:

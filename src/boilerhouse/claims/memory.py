@@ -45,8 +45,8 @@ class Results(Generic[V]):
             self._noted.popitem(last=False)
 
     def get(self, key: Key, of: str) -> V | None:
-        noted, value = self._noted.get(key, ("", None))
-        return value if noted == of else None
+        noted = self._noted.get(key)
+        return noted[1] if noted is not None and noted[0] == of else None
 
     def newest(self, key: Key) -> V | None:
         """Return the result, of whatever it is."""
@@ -77,7 +77,10 @@ class Memory:
 
     def setback(self, key: Key, claim: ClaimSeen) -> Setback | None:
         """Return how the claim's step failed, in this round and with this version of its files."""
-        return self.setbacks.of(key) if self._failing.get(key, _failing_at(claim)) else None
+        setback = self.setbacks.of(key)
+        if setback is None or not self._failing.get(key, _failing_at(claim)):
+            return None
+        return setback
 
     def fail(
         self, key: Key, claim: ClaimSeen | None, step: str, why: str, *, refused: bool

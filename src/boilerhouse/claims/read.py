@@ -23,7 +23,6 @@ from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
 from boilerhouse.claims.restoring import wanted_of
-from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
@@ -52,9 +51,10 @@ def claim_of(pod: Pod) -> list[str]:
 
 def claim_seen(claim: Claim) -> ClaimSeen:
     """Make of a Claim what decisions may know of it."""
-    meta = claim.metadata
+    meta, spec = claim.metadata, claim.spec
     status = claim.status or ClaimStatus()
-    intent = Intent.parse(meta.annotations.get(names.POD, ""))
+    noted = meta.annotations
+    intent = Intent.parse(noted.get(names.POD, ""))
     if intent is None and status.instance_id:
         # Somebody took the annotation off. The instance is still this claim's, not a stray.
         intent = Intent(status.instance_id)
@@ -63,19 +63,19 @@ def claim_seen(claim: Claim) -> ClaimSeen:
         uid=meta.uid,
         version=meta.resource_version,
         generation=meta.generation,
-        tenant=claim.spec.tenant_id,
-        workload=claim.spec.workload_ref,
+        tenant=spec.tenant_id,
+        workload=spec.workload_ref,
         status=status,
         intent=intent,
         finalizers=tuple(meta.finalizers),
         deleting=meta.deletion_timestamp is not None,
-        release=names.RELEASE in meta.annotations,
-        resume=claim.spec.resume,
-        last_activity=noted_moment(meta.annotations.get(names.LAST_ACTIVITY, "")),
-        again=_number(meta.annotations.get(names.CLAIMED_AGAIN, "")),
-        retry=_number(meta.annotations.get(names.RELEASE_RETRY, "")),
-        force=names.RELEASE_FORCE in meta.annotations,
-        restore_previous=meta.annotations.get(names.RESTORE_PREVIOUS) == "true",
+        release=names.RELEASE in noted,
+        resume=spec.resume,
+        last_activity=noted_moment(noted.get(names.LAST_ACTIVITY, "")),
+        again=_number(noted.get(names.CLAIMED_AGAIN, "")),
+        retry=_number(noted.get(names.RELEASE_RETRY, "")),
+        force=names.RELEASE_FORCE in noted,
+        restore_previous=noted.get(names.RESTORE_PREVIOUS) == "true",
     )
 
 
@@ -114,11 +114,12 @@ class Reader:
         carrying = [self.instances.view(pod) for pod in self.by_claim.get(key.name)]
         held = self.claims.cache.get(key)
         claim = None if held is None else self.views.of(held)
-        if claim is None or _strays(claim, carrying):
+        strays = _strays(claim, carrying)
+        if claim is None or strays:
             # In this order: what the Pods carry was true before the server is asked for the claim,
             # so a claim that the server does not name then is no more, or never will be again.
             claim = await self._live(key)
-        strays = _strays(claim, carrying)
+            strays = _strays(claim, carrying)
         if claim is None:
             self.memory.forget(key)
             self.spares.give_back(key)
@@ -151,11 +152,13 @@ class Reader:
         memory, status = self.memory, claim.status
         corrupt = memory.corrupt.get(key, claim.uid) or ""
         stored = memory.stored.get(key, claim.uid)
-        number = release_of(status).round
-        turn = wanted_of(claim, stored) if status.claimed_at is None else str(number)
-        thawed = max(number, claim.again)
         active = status.phase == ClaimPhase.ACTIVE
         had = None if status.phase in _OBTAINING else pod  # what the tenant has used
+        number = 0 if status.release is None else status.release.round
+        hooked = False
+        if pod is not None and workload is not None and workload.has_hooks:
+            turn = wanted_of(claim, stored) if status.claimed_at is None else str(number)
+            hooked = memory.hooked.get(key, turn_of(pod, turn)) is not None
         return Seen(
             now=self.clock.now(),
             claim=claim,
@@ -168,17 +171,21 @@ class Reader:
             busy=self.jobs.of(key),
             sole=memory.sole.get(key, looked_at(claim)) is not None,
             stored=stored,
-            unanswered=memory.unanswered.get(key, claim.uid) is not None,
+            # Noted of a claim that starts clean, and of no other.
+            unanswered=not claim.resume and memory.unanswered.get(key, claim.uid) is not None,
             corrupt=corrupt,
-            previous=memory.previous.get(key, corrupt),
+            previous=memory.previous.get(key, corrupt) if corrupt else None,
             delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
-            skipped=() if pod is None else memory.skipped.get(key, pod.uid) or (),
-            hooked=pod is not None and memory.hooked.get(key, turn_of(pod, turn)) is not None,
+            skipped=(pod is not None and pod.restored and memory.skipped.get(key, pod.uid)) or (),
+            hooked=hooked,
             saved=None if had is None else memory.saved.get(key, frozen_as(had, number)),
-            thawed=had is not None and memory.thawed.get(key, frozen_as(had, thawed)) is not None,
+            thawed=had is not None and self._is_thawed(key, claim, had, number),
             changes=None if had is None else memory.changes.get(key, had.uid),
             usage=None if had is None or not had.overlays else memory.usage(key, had),
         )
+
+    def _is_thawed(self, key: Key, claim: ClaimSeen, pod: InstanceSeen, number: int) -> bool:
+        return self.memory.thawed.get(key, frozen_as(pod, max(number, claim.again))) is not None
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:
         """Reserve a warm Pod if the decision would take one."""
@@ -206,16 +213,6 @@ class Reader:
 
 def _strays(claim: ClaimSeen | None, carrying: list[InstanceSeen]) -> tuple[InstanceSeen, ...]:
     """Return the Pods that carry this claim's name and are not the one it names."""
-    intent = None if claim is None else claim.intent
-    uid = None if claim is None else claim.uid
-
-    def its_own(pod: InstanceSeen) -> bool:
-        return (
-            intent is not None
-            and pod.claim is not None
-            and pod.claim.uid == uid
-            and pod.name == intent.pod
-            and intent.uid in ("", pod.uid)
-        )
-
-    return tuple(pod for pod in carrying if not its_own(pod) and not pod.terminating)
+    return tuple(
+        [pod for pod in carrying if not pod.terminating and (claim is None or not claim.owns(pod))]
+    )

@@ -125,3 +125,8 @@ class Blueprint(Struct, frozen=True):
     def keeps_files(self) -> bool:
         """Whether instances of it have directories that are saved and restored."""
         return self.spec is not None and bool(self.spec.filesystem.overlay_dirs)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anything is run in instances of it on their way in or out."""
+        return self.spec is not None and self.spec.hooks is not None
