@@ -120,7 +120,7 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
             return _choice(seen, claim)
         if look_up:
             return Do(beside)  # it must be known before the Pod is made what it waits for
-        return Do((CreatePod(intent.pod, restoring.wanted(seen, claim)), *beside))
+        return Do((CreatePod(intent.pod, restoring.wanted(claim, seen.stored)), *beside))
     if not _is_free(pod, intent):
         # Its own, and at its end (it was never Active: nothing in it is worth waiting for); another
         # Pod of that name; another claim's; or none that a claim may have.
@@ -171,7 +171,7 @@ def _with_own_pod(
 def _ready(
     seen: Seen, claim: ClaimSeen, pod: InstanceSeen
 ) -> Plan | _Blocked | _Starting | _Usable:
-    filled = pod.restored is not None or not restoring.wanted(seen, claim)
+    filled = pod.restored is not None or not restoring.wanted(claim, seen.stored)
     if pod.usable and filled:
         hook = restoring.hook(seen, claim, pod)
         if hook is None:

@@ -22,7 +22,7 @@ from boilerhouse.claims.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
-from boilerhouse.claims.restoring import wanted_of
+from boilerhouse.claims.restoring import wanted
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
@@ -157,7 +157,7 @@ class Reader:
         number = 0 if status.release is None else status.release.round
         hooked = False
         if pod is not None and workload is not None and workload.has_hooks:
-            turn = wanted_of(claim, stored) if status.claimed_at is None else str(number)
+            turn = wanted(claim, stored) if status.claimed_at is None else str(number)
             hooked = memory.hooked.get(key, turn_of(pod, turn)) is not None
         return Seen(
             now=self.clock.now(),

@@ -54,21 +54,20 @@ def must_look(seen: Seen, claim: ClaimSeen, keeps_files: bool) -> tuple[LookUpSn
     return (LookUpSnapshot(must=claim.resume),)
 
 
-def wanted(seen: Seen, claim: ClaimSeen) -> str:
-    """Return the digest of what the instance must hold; empty if it starts clean."""
-    return wanted_of(claim, seen.stored)
+def wanted(claim: ClaimSeen, stored: str | None) -> str:
+    """Return the digest of what the instance must hold; empty if it starts clean.
 
-
-def wanted_of(claim: ClaimSeen, stored: str | None) -> str:
-    """Return the same, given the current version of the tenant's files."""
-    if claim.status.snapshot is not None:
-        return claim.status.snapshot.restored
-    return (stored or "") if claim.resume else ""
+    `stored` is the current version of the tenant's files.
+    """
+    refs = claim.status.snapshot
+    if refs is not None:
+        return refs.restored
+    return stored if stored and claim.resume else ""
 
 
 def written_down(seen: Seen, claim: ClaimSeen) -> WriteStatus | None:
     """Write what will be restored, before anything is; None if it is written, or there is none."""
-    if claim.status.snapshot is not None or not wanted(seen, claim):
+    if claim.status.snapshot is not None or not wanted(claim, seen.stored):
         return None
     assert seen.stored is not None, "what is wanted was looked up"
     return _refs(claim, SnapshotRefs(base=seen.stored, restored=seen.stored), "SnapshotFound")
@@ -85,7 +84,7 @@ def mode_for(seen: Seen, pod: InstanceSeen) -> Mode:
 
 def misfit(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> bool:
     """Whether a Pod cannot, or can no longer, become what the claim wants."""
-    digest = wanted(seen, claim)
+    digest = wanted(claim, seen.stored)
     if not digest:
         return bool(pod.awaits)  # it would wait for ever
     if pod.restored is not None:
@@ -97,7 +96,7 @@ def misfit(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> bool:
 
 def bring_back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
     """Return what is left to do about the files of a bound Pod; None once they are in it."""
-    digest = wanted(seen, claim)
+    digest = wanted(claim, seen.stored)
     if not digest:
         return None
     plan = written_down(seen, claim)
@@ -130,7 +129,7 @@ def hook(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> RunHook | None:
     """Return the command to run in an instance whose files are back; None if there is none left."""
     spec = None if seen.workload is None else seen.workload.spec
     given = None if spec is None or spec.hooks is None else spec.hooks.post_restore
-    digest = wanted(seen, claim)
+    digest = wanted(claim, seen.stored)
     if given is None or not digest or seen.hooked:
         return None
     return RunHook(
@@ -145,7 +144,7 @@ def hook(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> RunHook | None:
 
 def source_of(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Source:
     """Say how the tenant came by its instance (S1)."""
-    data = bool(wanted(seen, claim))
+    data = bool(wanted(claim, seen.stored))
     if pod.source == "pool":
         return Source.POOL_DATA if data else Source.POOL
     return Source.COLD_DATA if data else Source.COLD
@@ -157,7 +156,7 @@ def with_files(seen: Seen, claim: ClaimSeen, status: ClaimStatus) -> ClaimStatus
         # It starts clean, and what is stored, or nothing, is what it may replace. Not written: not
         # known.
         status = structs.replace(status, snapshot=SnapshotRefs(base=seen.stored))
-    digest = wanted(seen, claim)
+    digest = wanted(claim, seen.stored)
     if not digest:
         return status
     reason, message = "Restored", f"version {digest}"

@@ -6,12 +6,12 @@ brings `now`, and gets an equal value back when nothing changed, so that nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
 from boilerhouse.core.schema import Int64, doc, keyed_by
 
@@ -53,7 +53,7 @@ Conditions = Annotated[
 
 
 def with_condition(
-    conditions: Iterable[Condition],
+    conditions: Sequence[Condition],
     type: str,  # noqa: A002  the field's name on the wire
     status: ConditionStatus,
     reason: str,
@@ -66,29 +66,19 @@ def with_condition(
 
     The time of transition is kept while `status` stays the same, whatever the reason becomes.
     """
-    stated = Condition(
-        type=type,
-        status=status,
+    old = find(conditions, type)
+    if old is not None and old.status == status:
+        since = old.last_transition_time
+    else:
         # The wire counts in seconds; more would differ from what is read back.
-        last_transition_time=now.replace(microsecond=0),
-        reason=reason,
-        message=message,
-        observed_generation=generation,
-    )
-    result = []
-    found = False
-    for old in conditions:
-        if old.type != type:
-            result.append(old)
-            continue
-        found = True
-        same = old.status == status
-        since = old.last_transition_time if same else stated.last_transition_time
-        result.append(structs.replace(stated, last_transition_time=since))
-    return tuple(result) if found else (*result, stated)
+        since = now.replace(microsecond=0)
+    stated = Condition(type, status, since, reason, message, generation)
+    if old is None:
+        return (*conditions, stated)
+    return tuple([stated if one is old else one for one in conditions])
 
 
-def find(conditions: Iterable[Condition], type: str) -> Condition | None:  # noqa: A002
+def find(conditions: Sequence[Condition], type: str) -> Condition | None:  # noqa: A002
     """Return the condition of a type, or None if nothing was stated yet."""
     for condition in conditions:
         if condition.type == type:

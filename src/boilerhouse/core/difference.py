@@ -13,11 +13,14 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     """Return the merge patch (RFC 7386) from `old` to `new`: None removes, lists are whole."""
     patch: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
-        before = old.get(key)
+        if key not in old:
+            patch[key] = value
+            continue
+        before = old[key]
         if isinstance(value, dict) and isinstance(before, dict):
             inner = difference(before, value)
             if inner:
                 patch[key] = inner
-        elif key not in old or before != value:
+        elif before != value:
             patch[key] = value
     return patch
