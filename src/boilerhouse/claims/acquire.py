@@ -96,9 +96,10 @@ class _Stages:
 
     def begin(self, name: str) -> None:
         """End the stage before, and begin one: maybe one that there was already."""
-        now = self._clock.monotonic()
-        took = now - self._began
-        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + took
+        if name == self._name:
+            return
+        now, seconds = self._clock.monotonic(), self._seconds
+        seconds[self._name] = seconds.get(self._name, 0.0) + now - self._began
         self._name, self._began = name, now
 
     def end(self) -> dict[str, float]:
@@ -142,7 +143,8 @@ class Acquirer:
         if not names.is_tenant_id(tenant):
             raise BadTenant(names.TENANT_RULE)
         deadline = asyncio.get_running_loop().time() + wait.total_seconds()
-        key = Key(self.client.namespace, names.claim_name(tenant, workload))
+        canonical = names.claim_name(tenant, workload)
+        key = Key(self.client.namespace, canonical)
         stages = _Stages(self.clock, "lookup")
         created = False
         claim: Claim | None = None
@@ -155,13 +157,14 @@ class Acquirer:
                 while True:
                     stages.begin("lookup")
                     if not created:
-                        key = Key(key.namespace, self.holdings.likely(tenant, workload))
+                        likely = self.holdings.likely(tenant, workload)
+                        key = key if likely == key.name else Key(key.namespace, likely)
                     claim = await self._look(key, live=not created)
-                    if claim is None and key.name != names.claim_name(tenant, workload):
-                        continue  # it went just now, whatever its name was
                     if claim is not None and not is_for(claim, tenant, workload):
                         raise AnotherTenant(f"claim {key.name} is for another tenant or workload")
                     if claim is None:
+                        if key.name != canonical:
+                            continue  # it went just now, whatever its name was
                         stages.begin("create")
                         claim = await self._create(key, tenant, workload, resume)
                         if claim is None:
@@ -181,7 +184,7 @@ class Acquirer:
                     if first:
                         patience.reschedule(deadline)
                         ran = claim.metadata.uid if _usable(claim) else ran
-                    first = False
+                        first = False
                     stages.begin("bind")
                     await self._settle(key)
                     stages.begin("wait")
@@ -294,13 +297,15 @@ class Acquirer:
         claim = self.claims.cache.get(key)
         if claim is None:
             return True
-        phase = phase_of(claim)
+        if _usable(claim):
+            return self.alive(claim)
         if _is_to_be_had_back(claim) or _is_lost_to_us(claim):
             return True
+        phase = phase_of(claim)
         if _is_leaving(claim):
             # Not ours to remove while a finalizer holds it.
             return phase == ClaimPhase.RELEASED and not claim.metadata.finalizers
-        return self._is_usable(key) or phase == ClaimPhase.ERROR
+        return phase == ClaimPhase.ERROR
 
     async def _remove_spent(self, claim: Claim) -> None:
         """Delete a Released Claim, so that its name is free for the next one (S0: revival)."""
@@ -325,11 +330,13 @@ def is_for(claim: Claim, tenant: str, workload: str) -> bool:
 
 
 def _is_leaving(claim: Claim) -> bool:
-    return (
-        claim.metadata.deletion_timestamp is not None
-        or names.RELEASE in claim.metadata.annotations
-        or phase_of(claim) in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
-    )
+    return _is_to_go(claim) or phase_of(claim) in (ClaimPhase.RELEASING, ClaimPhase.RELEASED)
+
+
+def _is_to_go(claim: Claim) -> bool:
+    """Whether somebody has asked for its release."""
+    meta = claim.metadata
+    return meta.deletion_timestamp is not None or names.RELEASE in meta.annotations
 
 
 def _is_to_be_had_back(claim: Claim) -> bool:
@@ -348,7 +355,7 @@ def _is_lost_to_us(claim: Claim) -> bool:
 def _usable(claim: Claim) -> bool:
     """Whether a tenant can be sent there: Active, staying, and not in a crash loop."""
     status = claim.status
-    if status is None or status.phase != ClaimPhase.ACTIVE or _is_leaving(claim):
+    if status is None or status.phase != ClaimPhase.ACTIVE or _is_to_go(claim):
         return False
     ready = find(status.conditions, INSTANCE_READY)
     return ready is None or ready.status == ConditionStatus.TRUE
