@@ -20,6 +20,7 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import math
 import socket
 import ssl
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ HEADER_SECONDS = 20.0
 BODY_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
+
+# Instead of seconds to wait for what comes next.
+_FOR_EVER = math.inf
+_AS_BEFORE = -1.0
 
 
 class Application(Protocol):
@@ -53,6 +58,8 @@ class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol with an end to waiting and to headers."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _parsing = False
+    _next = _AS_BEFORE
     _header_bytes = 0
     _receiving = False
     _unanswered = 0
@@ -63,14 +70,19 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._came()
+        self._set(_FOR_EVER)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        # Most requests come whole: only what is waited for after a piece of data needs a timer.
+        self._parsing, self._next = True, _AS_BEFORE
         super().data_received(data)
+        self._parsing = False
+        if self._next != _AS_BEFORE:
+            self._set(self._next)
         # Empty lines before a request: uvicorn has ended its own wait, and nothing has begun.
         if not self._receiving and not self._unanswered and self._deadline is None:
-            self._wait(HEADER_SECONDS)
+            self._set(HEADER_SECONDS)
 
     def handle_websocket_upgrade(self) -> None:
         self._unanswered += 1  # and never will be: another protocol has taken over
@@ -119,13 +131,20 @@ class BoundedHttp(HttpToolsProtocol):
             raise ValueError("the request's header is too large")
 
     def _wait(self, seconds: float) -> None:
-        self._came()
-        self._deadline = self.loop.call_later(seconds, self._give_up)
+        if self._parsing:
+            self._next = seconds
+        else:
+            self._set(seconds)
 
     def _came(self) -> None:
+        self._wait(_FOR_EVER)
+
+    def _set(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        if seconds != _FOR_EVER:
+            self._deadline = self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
         self._deadline = None

@@ -166,11 +166,12 @@ async def test_releasing_what_is_not_claimed_is_refused(world: World) -> None:
     assert {answer.phase for answer in answers} == {ClaimPhase.RELEASED}
 
 
-async def test_an_api_replica_needs_no_leader(world: World) -> None:
+@pytest.mark.parametrize("at_hand", [False, True])
+async def test_an_api_replica_needs_no_leader(world: World, at_hand: bool) -> None:
     """A process that only serves calls claims by itself, beside the operator."""
     await world.ready_workload()
     await world.full_pool(size=1)
-    replica = world.another_operator(reconcile=False)
+    replica = world.another_operator(reconcile=False, at_hand=at_hand)
     stopping = asyncio.Event()
     task = asyncio.create_task(replica.run(stopping))
     for informer in replica.informers:

@@ -141,9 +141,9 @@ class Feed:
         missed = self._after(last)
         if missed is None:
             greeting = {"type": "reset" if last else "hello"}
-            first = [self._unnumbered(greeting), *self._world()]
+            first = [self._newest(greeting), *self._world()]
         else:
-            first = [self._unnumbered({"type": "hello", "resumed": last}), *missed]
+            first = [self._newest({"type": "hello", "resumed": last}), *missed]
         subscription = Subscription(self, first)
         self._listeners.add(subscription)
         return subscription
@@ -170,23 +170,21 @@ class Feed:
             *(_of_phase(one) for one in _all(informers.claims)),
             *(_state("trigger.state", one) for one in _all(informers.triggers)),
         ]
-        return [self._unnumbered(body) for body in bodies]
+        return [self._newest(body) for body in bodies]
 
-    def _unnumbered(self, body: Body) -> Event:
+    def _newest(self, body: Body) -> Event:
         """Make an event that stands at the newest id: resuming from it goes on from here."""
         last = f"{self._run}-{self._number}"
-        return Event(last, body["type"], {**body, "id": last, "at": self._now()})
+        body["id"], body["at"] = last, rfc3339(self._clock.now())
+        return Event(last, body["type"], body)
 
     def _tell(self, body: Body) -> None:
         self._number += 1
-        last = f"{self._run}-{self._number}"
-        event = Event(last, body["type"], {**body, "id": last, "at": self._now()})
+        event = self._newest(body)
         self._history.append(event)
-        for listener in list(self._listeners):
-            listener.put(event)
-
-    def _now(self) -> str:
-        return rfc3339(self._clock.now())
+        if self._listeners:
+            for listener in list(self._listeners):
+                listener.put(event)
 
     def _pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
@@ -198,10 +196,11 @@ class Feed:
         after = _instance(new, new.status.phase)
         if before != after:
             self._tell(after)
-        ready = new.metadata.labels.get(names.POOL_STATUS) == names.READY
+        labels = new.metadata.labels
+        ready = labels.get(names.POOL_STATUS) == names.READY
         if ready and (old is None or old.metadata.labels.get(names.POOL_STATUS) != names.READY):
             body = {"type": "pool.instance.ready", "name": new.metadata.name}
-            self._tell(body | {"workloadRef": new.metadata.labels.get(names.WORKLOAD)})
+            self._tell(body | {"workloadRef": labels.get(names.WORKLOAD)})
 
     def _claim(self, change: Change[Claim]) -> None:
         old, new = change.old, change.new
@@ -264,27 +263,31 @@ def _state(kind: str, one: Dynamic) -> Body:
 
 def _instance(pod: Pod, phase: str) -> Body:
     meta = pod.metadata
-    tenant = meta.annotations.get(names.TENANT_ID) or meta.labels.get(names.TENANT)
-    return {
+    body: Body = {
         "type": "instance.state",
         "name": meta.name,
         "phase": phase or "Pending",
         "ready": pod.ready and phase != "Deleted",
         "workloadRef": meta.labels.get(names.WORKLOAD),
-        **({"tenantId": tenant} if tenant else {}),
-        **({"terminating": True} if meta.deletion_timestamp is not None else {}),
     }
+    tenant = meta.annotations.get(names.TENANT_ID) or meta.labels.get(names.TENANT)
+    if tenant:
+        body["tenantId"] = tenant
+    if meta.deletion_timestamp is not None:
+        body["terminating"] = True
+    return body
 
 
 def _of_claim(kind: str, claim: Claim) -> Body:
-    detail = "" if claim.status is None else claim.status.detail
-    return {
+    body: Body = {
         "type": kind,
         "name": claim.metadata.name,
         "tenantId": claim.spec.tenant_id,
         "workloadRef": claim.spec.workload_ref,
-        **({"detail": detail} if detail else {}),
     }
+    if claim.status is not None and claim.status.detail:
+        body["detail"] = claim.status.detail
+    return body
 
 
 def _of_phase(claim: Claim) -> Body:
@@ -293,7 +296,8 @@ def _of_phase(claim: Claim) -> Body:
     body = _of_claim(_KINDS[phase], claim)
     if status is None or phase != ClaimPhase.ACTIVE:
         return body
-    return body | {"source": status.source, "instanceId": status.instance_id}
+    body["source"], body["instanceId"] = status.source, status.instance_id
+    return body
 
 
 def _pool(pool: Pool) -> Body:

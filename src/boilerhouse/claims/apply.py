@@ -81,7 +81,11 @@ _TOLD = frozenset({"Saved", SAVED_IN_PART, *_TROUBLE})
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """Everything that a claim's plans need to become true."""
+    """Everything that a claim's plans need to become true.
+
+    With `at_hand`, whoever is asked by steps is in this process, and waiting for one of them is no
+    time in which another could go on.
+    """
 
     client: Client
     claims: Informer[Claim]
@@ -93,6 +97,7 @@ class Applier:
     memory: Memory
     events: Events
     settings: Settings
+    at_hand: bool = False
 
     async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
         """Make the plan true; return when to look again, at once after any change."""
@@ -100,8 +105,13 @@ class Applier:
             case Wait(_, again_in):
                 return again_in
             case Do(steps):
-                ours = [s for s in steps if self.jobs.here or not isinstance(s, _JOBS)]
-                if ours:
+                ours = steps
+                if not self.jobs.here:
+                    ours = tuple(step for step in steps if not isinstance(step, _JOBS))
+                if self.at_hand:
+                    for step in ours:
+                        await self._step(key, seen, step)
+                elif ours:
                     await self._do(key, seen, *ours)
                 return AT_ONCE if len(ours) == len(steps) else None
         claim = seen.claim
@@ -135,16 +145,14 @@ class Applier:
             raise
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
-        match step:
-            case Save(pod):
-                work = self._tried(key, seen, step)
-                await self.jobs.save(key, Save.__name__, work, first=pod.terminating)
-            case Restore() | RunHook():
-                work = self._tried(key, seen, step)
-                awaited = isinstance(step, Restore)
-                await self.jobs.run(key, type(step).__name__, work, awaited=awaited)
-            case _:
-                await self._tried(key, seen, step)
+        work = self._tried(key, seen, step)
+        if not isinstance(step, _JOBS):
+            await work
+        elif isinstance(step, Save):
+            await self.jobs.save(key, Save.__name__, work, first=step.pod.terminating)
+        else:
+            awaited = isinstance(step, Restore)
+            await self.jobs.run(key, type(step).__name__, work, awaited=awaited)
 
     async def _tried(self, key: Key, seen: Seen, step: Step) -> None:
         name, setbacks = type(step).__name__, self.memory.setbacks

@@ -52,6 +52,7 @@ class Means:
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
     saves: int = SAVES  # instances whose files are saved at a time
+    at_hand: bool = False  # API server and helper are in this process
 
 
 def operator_of(
@@ -71,6 +72,7 @@ def operator_of(
         elector=elector,
         reconcile=reconcile,
         saves=means.saves,
+        at_hand=means.at_hand,
     )
     agents.hear(operator.pod_informer)
     return operator

@@ -126,6 +126,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
             way=kubelet.way,
             # Tenants are packed on the processors that answer claims: no more than there are.
             saves=min(SAVES, len(os.sched_getaffinity(0))),
+            at_hand=True,
         )
         operator = operator_of(means)
         running = await stack.enter_async_context(

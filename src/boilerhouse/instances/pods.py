@@ -37,21 +37,25 @@ def instance(pod: Pod) -> InstanceSeen:
     """Make of a Pod what decisions may know of it."""
     meta, status = pod.metadata, pod.status
     assert meta.creation_timestamp is not None, "a stored object has a creation time"
-    tenant = _named(TENANT_CONTAINER, status.container_statuses)
-    agent = _named(AGENT_CONTAINER, status.init_container_statuses)
-    containers = [*status.init_container_statuses, *status.container_statuses]
+    labels, noted = meta.labels, meta.annotations
+    containers, sidecars = status.container_statuses, status.init_container_statuses
+    tenant = _named(TENANT_CONTAINER, containers)
+    agent = _named(AGENT_CONTAINER, sidecars)
+    restarts = sum([container.restart_count for container in containers])
+    # Of all others there is nothing to tell.
+    ailing = [one for one in (*sidecars, *containers) if one.state.waiting or one.restart_count]
     return InstanceSeen(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        workload=meta.labels.get(names.WORKLOAD, ""),
-        template=meta.labels.get(names.TEMPLATE, ""),
+        workload=labels.get(names.WORKLOAD, ""),
+        template=labels.get(names.TEMPLATE, ""),
         created_at=meta.creation_timestamp,
-        claim=ClaimRef.parse(meta.annotations.get(names.CLAIM, "")),
-        tenant=meta.annotations.get(names.TENANT_ID, ""),
-        pool=meta.labels.get(names.POOL, ""),
-        pool_status=meta.labels.get(names.POOL_STATUS, ""),
-        source=meta.annotations.get(names.SOURCE, ""),
+        claim=ClaimRef.parse(noted.get(names.CLAIM, "")),
+        tenant=noted.get(names.TENANT_ID, ""),
+        pool=labels.get(names.POOL, ""),
+        pool_status=labels.get(names.POOL_STATUS, ""),
+        source=noted.get(names.SOURCE, ""),
         node=pod.spec.node_name,
         ip=status.pod_ip,
         port=_first_port(pod),
@@ -61,14 +65,14 @@ def instance(pod: Pod) -> InstanceSeen:
         grace=meta.deletion_grace_period_seconds or 0,
         ended=_ended(pod),
         unschedulable=_unschedulable(pod),
-        image_failure=_image_failure(containers),
-        trouble=_trouble(containers),
-        restarts=sum(container.restart_count for container in status.container_statuses),
-        crashed=any(_crashed(container) for container in status.container_statuses),
+        image_failure=_image_failure(ailing),
+        trouble=_trouble(ailing),
+        restarts=restarts,
+        crashed=restarts > 0 and any(_crashed(container) for container in containers),
         agent_restarts=0 if agent is None else agent.restart_count,
         overlays=any(volume.name.startswith(OVERLAY_VOLUMES) for volume in pod.spec.volumes),
         awaits=_awaited(pod),
-        restored=RestoredSeen.parse(meta.annotations.get(names.RESTORED, "")),
+        restored=RestoredSeen.parse(noted.get(names.RESTORED, "")),
         container="" if tenant is None else tenant.container_id,
         tenant_runs=tenant is not None and tenant.state.running is not None,
         # A node that says nothing of its sidecars says at least that the Pod runs.

@@ -91,9 +91,11 @@ class Operator:
         way: RightOfWay | None = None,
         reconcile: bool = True,
         saves: int = SAVES,
+        at_hand: bool = False,  # see `ClaimApplier`
     ) -> None:
         self.client = client
         self.way = way or RightOfWay()
+        self._at_hand = at_hand
         self.clock = clock = clock or SystemClock()
         self._chance = chance = chance or rng()
         settings = settings or Settings()
@@ -303,6 +305,7 @@ class Operator:
             memory=self.memory,
             events=self.events,
             settings=settings,
+            at_hand=self._at_hand,
         )
         return Controller(
             "claims",
