@@ -8,8 +8,7 @@ knowing each other. Everything here is immutable to its users and lives on the e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -27,35 +26,32 @@ class Key(NamedTuple):
     name: str
 
 
-class Put(NamedTuple):
+class Put(msgspec.Struct, frozen=True):
     """Create the object or replace it. The store stamps `metadata.resourceVersion`."""
 
     key: Key
     body: dict[str, Any]
 
 
-class Remove(NamedTuple):
+class Remove(msgspec.Struct, frozen=True):
     """Delete the object; `body` is its last state, shown in the DELETED event."""
 
     key: Key
     body: dict[str, Any]
 
 
-class Stored:
+class Stored(msgspec.Struct, eq=False):
     """One version of one object. Nobody changes it, nor the `body` it hands out.
 
     `raw` is the JSON of `body`. What came from disk, or has been superseded a while ago, is held
     as `raw` alone and decoded when someone asks: history would otherwise cost ten times as much.
     """
 
-    __slots__ = ("_body", "_keep", "key", "raw", "revision")
-
-    def __init__(self, key: Key, revision: int, body: dict[str, Any] | None, raw: bytes) -> None:
-        self.key: Final = key
-        self.revision: Final = revision
-        self.raw: Final = raw
-        self._body = body
-        self._keep = True
+    key: Key
+    revision: int
+    _body: dict[str, Any] | None
+    raw: bytes
+    _keep: bool = True
 
     @classmethod
     def stamp(cls, key: Key, revision: int, body: dict[str, Any]) -> Stored:
@@ -82,25 +78,35 @@ class Stored:
         return f"Stored({'/'.join(self.key)}@{self.revision})"
 
 
-@dataclass(slots=True, eq=False)
-class Change:
-    """One committed write. `previous` is the version it replaced: None only when ADDED."""
+class Change(msgspec.Struct, eq=False):
+    """One committed write. `previous` is the version it replaced: None only when ADDED.
+
+    `left` is what there is of the object now: nothing when DELETED.
+    """
 
     revision: int
     type: EventType
     key: Key
     object: Stored
     previous: Stored | None
-    past_bytes: int = field(init=False, repr=False)  # what the JSON of `past` takes
-    # About what it keeps beside that while it is fresh: lines, and bodies ready to be read.
-    weight: int = field(init=False, repr=False)
-    _lines: dict[str, bytes] | None = field(default_factory=dict, repr=False)
+    left: Stored | None
+    size: int  # of the object's JSON
+    past_bytes: int  # what the JSON of `past` takes
+    weight: int  # about what it keeps while it is fresh: lines, and bodies ready to be read
+    _lines: dict[str, bytes] | None = msgspec.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        size = len(self.object.raw)
-        past = 0 if self.previous is None else len(self.previous.raw)
-        self.past_bytes = past + size if self.type == "DELETED" else past
-        self.weight = size + self.past_bytes
+    @classmethod
+    def of(cls, stored: Stored, previous: Stored | None, *, deleted: bool) -> Change:
+        """Say what a write did: `stored` is the object as it is now, or was last if `deleted`."""
+        size = len(stored.raw)
+        past = 0 if previous is None else len(previous.raw)
+        kind: EventType = "ADDED" if previous is None else "MODIFIED"
+        left: Stored | None = stored
+        if deleted:
+            kind, left, past = "DELETED", None, past + size
+        return cls(
+            stored.revision, kind, stored.key, stored, previous, left, size, past, size + past
+        )
 
     @property
     def past(self) -> list[Stored]:
@@ -121,16 +127,18 @@ class Change:
     def event_line(self, type: EventType | None = None) -> bytes:  # noqa: A002 - as above
         """Return the watch line for this change, encoded once however many watchers ask."""
         shown = type or self.type
-        line = None if self._lines is None else self._lines.get(shown)
-        if line is None:
-            raw = self.object_as(shown).raw
-            line = b'{"type":"%b","object":%b}\n' % (shown.encode(), raw)
-            if self._lines is not None:
-                self._lines[shown] = line
+        lines = self._lines
+        if lines is not None and shown in lines:
+            return lines[shown]
+        line = b'{"type":"%b","object":%b}\n' % (shown.encode(), self.object_as(shown).raw)
+        if lines is not None:
+            lines[shown] = line
         return line
 
     def forget(self) -> None:
         """Keep only the bytes of versions that nobody reads any more, and no lines, from now on."""
         self._lines = None
-        for version in self.past:
-            version.forget()
+        if self.previous is not None:
+            self.previous.forget()
+        if self.left is None:
+            self.object.forget()

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, MutableSequence
 from typing import Any, NamedTuple
 
-from boilerhouse.embedded.storage.change import Change, Key
+from boilerhouse.embedded.storage.change import Change
 
 # What is kept by default: the last changes, as many and as much of them as this.
 MAX_CHANGES = 10_000
@@ -61,30 +61,25 @@ class History:
         # The newest part of the ring again: what has not been told to forget.
         self._fresh: deque[Change] = deque()
         self._fresh_bytes = 0
-        self._logs: dict[tuple[str, str], _Log] = {}
+        # By resource, and by resource and namespace.
+        self._logs: defaultdict[tuple[str, str], _Log] = defaultdict(_Log)
         self.oldest = oldest
         self.revision = oldest
 
     def publish(self, changes: Iterable[Change]) -> list[Past]:
         """Append committed changes in order, wake who waits for them, and say what is past."""
-        touched: set[_Log] = set()
+        logs = self._logs
         for change in changes:
             self._append(change)
-            self.revision = change.revision
-            for name in _log_names(change.key):
-                log = self._logs.get(name)
-                if log is None:
-                    log = self._logs[name] = _Log()
-                log.append(change)
-                touched.add(log)
+            resource, namespace, _ = change.key
+            logs[resource, ""].append(change)
+            if namespace:
+                logs[resource, namespace].append(change)
         past: list[Past] = []
         while len(self._ring) > self._limit or (
             self._bytes > self._max_bytes and len(self._ring) > 1
         ):
             past += self._evict()
-        for log in touched:
-            for subscription in log.subscriptions:
-                subscription.wake()
         return past
 
     def changes(self, resource: str, since: int, namespace: str = "") -> list[Change]:
@@ -97,10 +92,7 @@ class History:
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
         self._check_retained(since)
-        log = self._logs.get((resource, namespace))
-        if log is None:
-            log = self._logs[resource, namespace] = _Log()
-            # Nothing of it is retained, or it would have a log.
+        log = self._logs[resource, namespace]  # if it is a new one, nothing is retained of it
         subscription = Subscription(self, log, since)
         log.subscriptions.add(subscription)
         return subscription
@@ -122,6 +114,7 @@ class History:
                 subscription.break_off()
 
     def _append(self, change: Change) -> None:
+        self.revision = change.revision
         self._ring.append(change)
         self._bytes += change.past_bytes
         fresh = self._fresh
@@ -139,35 +132,35 @@ class History:
             self._fresh.popleft()
             self._fresh_bytes -= change.weight
         self.oldest = change.revision
-        for name in _log_names(change.key):
-            log = self._logs[name]
+        resource, namespace, _ = change.key
+        for name in ("", namespace) if namespace else ("",):
+            log = self._logs[resource, name]
             log.drop()
             if not log.changes and not log.subscriptions:
-                del self._logs[name]
+                del self._logs[resource, name]
         return [Past(version.revision, len(version.raw)) for version in change.past]
-
-
-def _log_names(key: Key) -> tuple[tuple[str, str], ...]:
-    """Return the logs a change goes into: its resource's, and that in its namespace."""
-    resource, namespace, _ = key
-    return ((resource, ""), (resource, namespace)) if namespace else ((resource, ""),)
 
 
 class _Log:
     """The retained changes of one resource (in one namespace), numbered from the first ever."""
 
-    __slots__ = ("changes", "end", "holding", "start", "subscriptions")
+    __slots__ = ("changes", "end", "holding", "sleeping", "start", "subscriptions")
 
     def __init__(self) -> None:
         self.changes: dict[int, Change] = {}
         self.start = 0
         self.end = 0
         self.subscriptions: set[Subscription] = set()
+        self.sleeping: set[Subscription] = set()  # those of them that wait for news
         self.holding: set[Subscription] = set()
 
     def append(self, change: Change) -> None:
         self.changes[self.end] = change
         self.end += 1
+        if self.sleeping:
+            for subscription in self.sleeping:
+                subscription.wake()
+            self.sleeping.clear()
 
     def drop(self) -> None:
         del self.changes[self.start]
@@ -218,43 +211,54 @@ class Subscription:
 
     async def batch(self, limit: int = MAX_BATCH) -> list[Change]:
         """Wait for news and return it, as `take` does."""
-        while self.idle:
-            await self.news()
-        return self.take(limit)
+        while True:
+            while self.idle:
+                await self.news()
+            told = self._nudged or self.closed
+            found = self.take(limit)
+            if found or told:
+                return found
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to take, and `news` to be waited for."""
-        return not (self.closed or self._nudged or self.behind)
+        return self._position >= self._log.end and not (self._nudged or self.closed)
 
     def news(self) -> asyncio.Future[None]:
         """Return what is done when there may be something to take. For one who waits."""
-        self._waiting = asyncio.get_running_loop().create_future()
-        return self._waiting
+        self._log.sleeping.add(self)
+        self._waiting = waiting = asyncio.get_running_loop().create_future()
+        return waiting
 
     def take(self, limit: int = MAX_BATCH) -> list[Change]:
         """Return what is there, at most `limit` changes and about MAX_BATCH_BYTES of them.
 
-        An empty list is the end (`closed`), or the answer to a `nudge`.
+        An empty list is the end (`closed`), or the answer to a `nudge`, or all that came was older
+        than what this watch is to begin with.
         """
         self._nudged = False
-        if not self.behind:
+        log, start = self._log, self._position
+        if start >= log.end or self.closed:
             return []
-        self.check()
-        found = self._next(limit)
-        self._position += len(found)
-        self._seen = found[-1].revision
+        if start + 1 == log.end and start >= log.start:
+            found = [log.changes[start]]  # the usual case, for each of a thousand watchers
+        else:
+            self.check()
+            found = self._next(limit)
+        self._position = start + len(found)
+        if found[0].revision <= self._since:  # met only by a watch from the future
+            found = [change for change in found if change.revision > self._since]
+        if found:
+            self._seen = found[-1].revision
         return found
 
     def _next(self, limit: int) -> list[Change]:
         log, start = self._log, self._position
-        if start + 1 == log.end:
-            return [log.changes[start]]  # the usual case, for each of a thousand watchers
         found: list[Change] = []
         size = 0
         for position in range(start, min(log.end, start + limit)):
             change = log.changes[position]
-            size += len(change.object.raw)
+            size += change.size
             if found and size > MAX_BATCH_BYTES:
                 break
             found.append(change)
@@ -291,15 +295,7 @@ class Subscription:
     @property
     def behind(self) -> bool:
         """Whether there is more to read at once."""
-        log = self._log
-        if self._position >= log.end or self.closed:
-            return False
-        # Only a watch from the future meets changes that are not newer than where it began.
-        while log.start <= self._position < log.end:
-            if log.changes[self._position].revision > self._since:
-                break
-            self._position += 1
-        return self._position < log.end
+        return self._position < self._log.end and not self.closed
 
     def nudge(self) -> None:
         """Let the reader go on without news: cheaper than a deadline for every wait."""
@@ -309,6 +305,7 @@ class Subscription:
     def close(self) -> None:
         self.closed = True
         self._log.subscriptions.discard(self)
+        self._log.sleeping.discard(self)
         self._let_go()
         self.wake()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from boilerhouse.embedded.storage.change import Key, Stored
 
@@ -23,46 +23,34 @@ def place(key: Key) -> tuple[str, str]:
 
 class Index:
     def __init__(self, objects: Iterable[Stored] = ()) -> None:
-        self._tables: defaultdict[str, _Table] = defaultdict(_Table)
-        for stored in objects:
-            self._tables[stored.key.resource].objects[stored.key] = stored
-        for table in self._tables.values():
-            table.order = sorted((*place(key), key) for key in table.objects)
-
-    def get(self, key: Key) -> Stored | None:
-        table = self._tables.get(key.resource)
-        return None if table is None else table.objects.get(key)
+        self._objects = {stored.key: stored for stored in objects}
+        # Of each resource the place of every object, which no two share.
+        self._orders: defaultdict[str, list[tuple[str, str, Key]]] = defaultdict(list)
+        for key in self._objects:
+            self._orders[key.resource].append((*place(key), key))
+        for order in self._orders.values():
+            order.sort()
+        # Asked more often than anything else is: the dict itself answers.
+        self.get: Callable[[Key], Stored | None] = self._objects.get
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
-        self._tables[key.resource].set(key, stored)
+        if stored is not None:
+            if key not in self._objects:
+                insort(self._orders[key.resource], (*place(key), key))
+            self._objects[key] = stored
+        elif self._objects.pop(key, None) is not None:
+            order = self._orders[key.resource]
+            del order[bisect_left(order, place(key))]
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List a resource in the order of `place`; "" means every namespace."""
-        table = self._tables.get(resource)
-        return [] if table is None else table.scan(namespace)
-
-
-class _Table:
-    __slots__ = ("objects", "order")
-
-    def __init__(self) -> None:
-        self.objects: dict[Key, Stored] = {}
-        self.order: list[tuple[str, str, Key]] = []  # the place of each, which no two share
-
-    def set(self, key: Key, stored: Stored | None) -> None:
-        if stored is not None:
-            if key not in self.objects:
-                insort(self.order, (*place(key), key))
-            self.objects[key] = stored
-        elif self.objects.pop(key, None) is not None:
-            del self.order[bisect_left(self.order, place(key))]
-
-    def scan(self, namespace: str) -> list[Stored]:
-        order = self.order
+        order = self._orders.get(resource)
+        if not order:
+            return []
         if namespace:
             # "0" is the character behind "/", so that pair is the first behind the namespace.
             start = bisect_left(order, (f"{namespace}/", ""))
             order = order[start : bisect_left(order, (f"{namespace}0", ""), start)]
-        objects = self.objects
+        objects = self._objects
         return [objects[key] for _, _, key in order]

@@ -17,9 +17,10 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+
+import msgspec
 
 from boilerhouse.embedded.storage.change import Change, Stored
 from boilerhouse.embedded.storage.checkpoint import Checkpointer
@@ -39,16 +40,14 @@ MAX_BATCH_BYTES = 8 << 20
 MAX_ROWS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Trim:
+class Trim(msgspec.Struct, frozen=True):
     """Versions that nothing refers to any more; changes up to `oldest` have left the history."""
 
     oldest: int
     versions: list[Past]
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True, eq=False):
     """What is committed together, and who waits for it."""
 
     generation: int

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from boilerhouse.embedded.storage.change import Change, EventType, Key, Put, Remove, Stored
+from boilerhouse.embedded.storage.change import Change, Key, Put, Remove, Stored
 from boilerhouse.embedded.storage.database import (
     StoreFailed,
     database_file,
@@ -94,6 +94,10 @@ class Store:
         self._journal = opened.journal
         self._committed = opened.committed
         self._head = opened.head
+        # What is committed, and the newest state, writes included that are not on disk yet.
+        self.get = opened.committed.get
+        self.head = opened.head.get
+        self.scan_head = opened.head.scan
         self._history = opened.history
         self._past: list[Past] = []
         self._past_bytes = 0
@@ -144,9 +148,6 @@ class Store:
         """Whether the head is ahead of what is on disk; `await submit()` waits for the disk."""
         return bool(self._pending)
 
-    def get(self, key: Key) -> Stored | None:
-        return self._committed.get(key)
-
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List the committed objects in the order of `place`; "" means every namespace."""
         return self._committed.scan(resource, namespace)
@@ -167,13 +168,6 @@ class Store:
                 state[change.key] = change.previous
         return [state[key] for key in sorted(state, key=place)]
 
-    def head(self, key: Key) -> Stored | None:
-        """Return the newest state, writes included that are not on disk yet."""
-        return self._head.get(key)
-
-    def scan_head(self, resource: str, namespace: str = "") -> list[Stored]:
-        return self._head.scan(resource, namespace)
-
     def submit(self, *writes: Put | Remove, ahead: bool = False) -> asyncio.Future[list[Stored]]:
         """Apply the writes to the head now, together; the result comes when they are on disk.
 
@@ -191,10 +185,11 @@ class Store:
             future.set_exception(StoreFailed(refusal))
             return future
         changes = self._changes(writes)
-        size = sum(len(change.object.raw) for change in changes)
+        size = 0
         for change in changes:
-            self._head.set(change.key, None if change.type == "DELETED" else change.object)
-            self._last = change.revision
+            size += change.size
+            self._head.set(change.key, change.left)
+        self._last += len(changes)
         if ahead:
             future.set_result([change.object for change in changes])
             self._promised = self._last
@@ -210,7 +205,7 @@ class Store:
         """
         if self._promised <= self.revision:
             return
-        if key is None or self._head.get(key) is not self._committed.get(key):
+        if key is None or self.head(key) is not self.get(key):
             with contextlib.suppress(StoreFailed):
                 await self.submit()
 
@@ -253,19 +248,19 @@ class Store:
 
     def _changes(self, writes: tuple[Put | Remove, ...]) -> list[Change]:
         """Work out what the writes do. Everything that can go wrong does so here."""
-        made: dict[Key, Stored | None] = {}
+        made: dict[Key, Change] = {}
         changes: list[Change] = []
         for revision, write in enumerate(writes, self._last + 1):
             key = write.key
             # A lone surrogate would only be found by the writer, and fail everyone's writes.
             "".join(key).encode()
-            previous = made[key] if key in made else self._head.get(key)
+            previous = made[key].left if key in made else self.head(key)
             stored = Stored.stamp(key, revision, write.body)
             deleted = isinstance(write, Remove)
             if deleted and previous is None:
                 raise ValueError(f"{'/'.join(key)} is not there to be removed")
-            changes.append(_change(stored, previous, deleted=deleted))
-            made[key] = None if deleted else stored
+            made[key] = change = Change.of(stored, previous, deleted=deleted)
+            changes.append(change)
         return changes
 
     def _enqueue(self, transaction: Transaction) -> None:
@@ -294,19 +289,21 @@ class Store:
             self._publish([self._pending.popleft() for _ in range(count)])
 
     def _publish(self, transactions: list[Transaction]) -> None:
-        changes = [change for transaction in transactions for change in transaction.changes]
-        for change in changes:
-            self._committed.set(change.key, None if change.type == "DELETED" else change.object)
+        changes: list[Change] = []
         # Who has written goes on before who watches: a client that merges the answer into what it
         # knows finds nothing new in the event, and somebody may wait for that answer.
         for transaction in transactions:
+            changes += transaction.changes
             self._pending_bytes -= transaction.size
             if transaction.future is not None and not transaction.future.done():
                 transaction.future.set_result([change.object for change in transaction.changes])
+        for change in changes:
+            self._committed.set(change.key, change.left)
         past = self._history.publish(changes)
         for see in self._followers:
             see(changes)
-        self._trim(past)
+        if past:
+            self._trim(past)
 
     def _trim(self, past: list[Past]) -> None:
         """Have versions removed from disk once there are enough of them to be worth a commit."""
@@ -329,7 +326,7 @@ class Store:
                 self._past += transaction.trim.versions
                 self._past_bytes += sum(version.size for version in transaction.trim.versions)
             for change in transaction.changes:
-                self._head.set(change.key, self._committed.get(change.key))
+                self._head.set(change.key, self.get(change.key))
         for transaction in failed:
             if transaction.future is not None and not transaction.future.done():
                 transaction.future.set_exception(
@@ -372,16 +369,9 @@ def _load(directory: Path, history: History, lock: DataLock, db: sqlite3.Connect
             live[stored.key] = stored
         if stored.revision > began:
             # One by one, so that what is past goes before more is read.
-            past += history.publish([_change(stored, previous, deleted=deleted)])
+            past += history.publish([Change.of(stored, previous, deleted=deleted)])
     committed, head = Index(live.values()), Index(live.values())
     return _Opened(lock, Journal(path, db), committed, head, history, past)
-
-
-def _change(stored: Stored, previous: Stored | None, *, deleted: bool) -> Change:
-    if deleted:
-        return Change(stored.revision, "DELETED", stored.key, stored, previous)
-    kind: EventType = "ADDED" if previous is None else "MODIFIED"
-    return Change(stored.revision, kind, stored.key, stored, previous)
 
 
 def _abandon(opening: asyncio.Future[_Opened]) -> None:

@@ -114,7 +114,7 @@ class Watches:
                 if subscription.idle:
                     await subscription.news()
                 changes = subscription.take()
-                if not changes and subscription.closed:
+                if subscription.closed:
                     return  # the store is closing
                 for piece in self._written_out(wanted, changes):
                     yield piece
