@@ -31,7 +31,7 @@ from boilerhouse.embedded.policy.admission import ALWAYS, Admission
 from boilerhouse.embedded.policy.quota import Quotas
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request import metrics as requestmetrics
-from boilerhouse.embedded.request.decoding import check_size
+from boilerhouse.embedded.request.decoding import BODY_LIMIT
 from boilerhouse.embedded.request.negotiation import Rendering, negotiate
 from boilerhouse.embedded.request.refusals import no_such_resource, not_allowed
 from boilerhouse.embedded.request.rendering import encode, error_reply
@@ -46,13 +46,14 @@ from boilerhouse.embedded.verbs.scale import Scales
 from boilerhouse.embedded.verbs.selection import truth
 from boilerhouse.embedded.verbs.watching import Watches
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.status import ApiError, BadRequest, InternalError, NotFound
+from boilerhouse.kube.status import ApiError, BadRequest, InternalError, NotFound, TooLarge
 from boilerhouse.kube.wire import JSON, Reply, Request, Stream
 
 log = structlog.get_logger()
 
 _Verb = Callable[[Target, Request, Rendering], Awaitable[Reply]]
-_MAY_BE_STALE = ("POST", "PUT", "PATCH", "DELETE")
+# What other objects are in. Those who look after one hear of it, and of all that goes.
+_HOLDERS = (crd.RESOURCE, "namespaces")
 
 
 class ApiServer:
@@ -140,15 +141,18 @@ class ApiServer:
     async def handle(self, request: Request) -> Reply | Stream:
         """Answer a request. Never raises ApiError: that is an answer, too."""
         began = self._clock.monotonic()
-        label = (request.method, "")
+        verb, resource = request.method, ""
         answer: Reply | Stream
         try:
-            check_size(request)
+            if len(request.body) > BODY_LIMIT:
+                raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
             target = self._paths.find(request.path)
             if target is None:
                 described = self._discovery.answer(request) or self._openapi.answer(request)
                 return described or _nothing_here()
-            label = (_label(target, request), target.kind.resource)
+            resource = target.kind.resource
+            if verb == "GET":
+                verb = _label(target, request)
             answer = await self._dispatch(target, request)
         except ApiError as error:
             answer = error_reply(error)
@@ -158,7 +162,7 @@ class ApiServer:
             answer = error_reply(InternalError(f"Internal error occurred: {error}"))
         except RecursionError:
             answer = error_reply(BadRequest("the object is nested too deeply"))
-        requestmetrics.count(*label, answer.status, self._clock.monotonic() - began)
+        requestmetrics.count(verb, resource, answer.status, self._clock.monotonic() - began)
         return answer
 
     async def open(self, request: Request, subprotocols: tuple[str, ...]) -> Session:
@@ -171,25 +175,13 @@ class ApiServer:
         return await self._pods.open(target, request, subprotocols)
 
     async def _dispatch(self, target: Target, request: Request) -> Reply | Stream:
-        method, sub = request.method, target.subresource
-        if sub == "log" and method == "GET":
-            return await self._pods.logs(target, request)
-        if sub == "proxy":
-            return await self._pods.proxy(target, request)
-        if sub in SESSIONS and method in ("GET", "POST"):
-            return await self._pods.upgrade_required(target)
+        method = request.method
+        verb = self._table.get((method, "one" if target.name else "many", target.subresource))
+        watched = target.watch and method == "GET" and not target.subresource
+        if verb is None or watched:
+            return await self._answer_otherwise(target, request)
         rendering = negotiate(request.headers.get("accept", ""))
-        if method == "GET" and not sub and (not target.name or target.watch):
-            if target.watch or truth(request, "watch"):
-                return self._watches.answer(target, request, rendering)
-            await self._store.settle()
-            return self._lists.answer(target, request, rendering)
-        shape = "one" if target.name else "many"
-        verb = self._table.get((method, shape, sub))
-        if verb is None:
-            known = any(route[1:] == (shape, sub) for route in self._table)
-            raise not_allowed() if known else no_such_resource()
-        if method not in _MAY_BE_STALE:
+        if method == "GET":
             return await verb(target, request, rendering)
         try:
             answer = await verb(target, request, rendering)
@@ -201,6 +193,25 @@ class ApiServer:
             raise
         self._definitions.note(target.kind)
         return answer
+
+    async def _answer_otherwise(self, target: Target, request: Request) -> Reply | Stream:
+        """Answer what is no verb of the table: lists, watches, what only Pods have; or refuse."""
+        method, sub = request.method, target.subresource
+        if sub == "log" and method == "GET":
+            return await self._pods.logs(target, request)
+        if sub == "proxy":
+            return await self._pods.proxy(target, request)
+        if sub in SESSIONS and method in ("GET", "POST"):
+            return await self._pods.upgrade_required(target)
+        rendering = negotiate(request.headers.get("accept", ""))
+        if method == "GET" and not sub:
+            if target.watch or truth(request, "watch"):
+                return self._watches.answer(target, request, rendering)
+            await self._store.settle()
+            return self._lists.answer(target, request, rendering)
+        shape = "one" if target.name else "many"
+        known = any(route[1:] == (shape, sub) for route in self._table)
+        raise not_allowed() if known else no_such_resource()
 
     def _routes(self) -> dict[tuple[str, str, str], _Verb]:
         verbs, removal, scales, pods = self._verbs, self._removal, self._scales, self._pods
@@ -264,16 +275,19 @@ class ApiServer:
             self._following.worked("")
 
     def _see(self, change: Change) -> None:
-        self._definitions.see(change)
-        if change.key.resource == crd.RESOURCE:
+        resource = change.key.resource
+        if change.left is None or resource in _HOLDERS:
+            self._definitions.see(change)
+            self._namespaces.see(change)
+        if resource == crd.RESOURCE:
             self._collector.begin()  # owners of a kind that was unknown can be looked up now
         self._collector.see(change)
-        self._namespaces.see(change)
 
 
 def _label(target: Target, request: Request) -> str:
-    if request.method != "GET" or target.subresource:
-        return request.method
+    """Say what a GET is: of one object, of many, or a watch."""
+    if target.subresource:
+        return "GET"
     if target.watch or request.param("watch") in ("1", "true"):
         return "WATCH"
     return "GET" if target.name else "LIST"

@@ -210,6 +210,23 @@ def test_what_is_left_alone_is_the_very_object_it_was(apply: Any, change: Any) -
     assert change == asked
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"new": {"map": {"a": [{"b": 2}, [3]]}}},
+        {"into": {"map": {"a": {"b": 2}}, "list": [{"b": 2}]}},
+        {"into": [{"b": 2}], "keep": "text"},
+        {"gone": {"back": True}, "number": 1, "no": False, "text": "null"},
+    ],
+)
+def test_a_merge_patch_is_the_same_however_nulls_are_looked_for(change: dict[str, Any]) -> None:
+    """A patch that is known to have no nulls is merged as one that may have some."""
+    before = deepcopy(BODY)
+    expected = patch.merge(before, deepcopy(change))
+    assert patch.merge(before, deepcopy(change), nulls=False) == expected
+    assert before == BODY
+
+
 def test_a_strategic_patch_shares_nothing() -> None:
     """What comes out of a strategic merge may be changed anywhere."""
     before, change = deepcopy(BODY), deepcopy(MERGE)

@@ -131,7 +131,8 @@ PATHS = [
         "/pods", "/namespaces/ns/pods", "/namespaces/ns/widgets", "/nodes", "/namespaces",
         "/namespaces/ns", "/namespaces//pods", "/watch/namespaces/ns/pods", "/nonsense", "",
     )
-    for end in ("", "/", "/x", "/x/", "/x/status", "/x/log", "/status", "//", "//x", "/x/log/y")
+    for end in ("", "/", "/x", "/x/", "/x/status", "/x/log", "/status", "//", "//x", "/x/log/y",
+                "/log/log", "/log/x", "/scale/scale", "/x/scale")
 ]  # fmt: skip
 
 

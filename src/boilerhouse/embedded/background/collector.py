@@ -2,8 +2,9 @@
 
 every change ──► graph (owner uid ─► dependents) ──► queue ──► examine ──► delete | unlink | wait
 
-Level-triggered: an object is examined whenever it, or an owner of it, changes, and the decision is
-made on the head as it is then. A crash loses nothing: at the start everything is examined once.
+Level-triggered: an object is examined when it comes, while it goes, when its owners are others
+than before and when one of them changes, and the decision is made on the head as it is then. A
+crash loses nothing: at the start everything is examined once.
 
     background   the owner goes at once, its dependents follow
     foreground   the owner stays until those dependents are gone that block it
@@ -47,8 +48,8 @@ class Collector:
 
     def see(self, change: Change) -> None:
         """Take note of a committed change."""
-        body = change.object.body
-        if change.type == "DELETED":
+        body, previous = change.object.body, change.previous
+        if change.left is None:
             self._learn(change.key, None)
             self._enqueue(*self._dependents.get(_uid(body), ()))
             # One that waits for this dependent may go on now.
@@ -57,6 +58,11 @@ class Collector:
                 if owner is not None:
                     self._enqueue(owner.key)
             return
+        metadata = body["metadata"]
+        if previous is not None and "deletionTimestamp" not in metadata:
+            before = previous.body["metadata"].get("ownerReferences")
+            if before == metadata.get("ownerReferences"):
+                return
         self._learn(change.key, body)
         self._look_at(change.key, body)
 

@@ -24,6 +24,8 @@ from boilerhouse.kube.status import (
 # The namespaces there always are: they are made at the start and cannot be deleted.
 ALWAYS = ("default", "kube-system")
 _LIMITED = ("pods", "persistentvolumeclaims")
+# Those whose changes depend on what else there is; all others are let through at a glance.
+_SETTLED = frozenset({crd.RESOURCE, quota.RESOURCE, "persistentvolumeclaims"})
 
 
 class Admission:
@@ -58,6 +60,8 @@ class Admission:
 
     def check_change(self, kind: Kind, key: Key, body: Body, old: Body) -> None:
         """Do the same for a change; what a Pod asks for does not change."""
+        if kind.resource not in _SETTLED:
+            return
         self._settle(kind, key, body)
         if kind.resource == "persistentvolumeclaims" and body.get("spec") != old.get("spec"):
             self.check(kind, key, body)

@@ -17,7 +17,7 @@ import yaml
 
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request import protobuf
-from boilerhouse.kube.status import BadRequest, TooLarge, UnsupportedMediaType
+from boilerhouse.kube.status import BadRequest, UnsupportedMediaType
 from boilerhouse.kube.wire import JSON, YAML, Request
 
 BODY_LIMIT = 3 * 1024 * 1024
@@ -34,11 +34,6 @@ class Decoded(NamedTuple):
 
     body: Body
     duplicates: list[str]
-
-
-def check_size(request: Request) -> None:
-    if len(request.body) > BODY_LIMIT:
-        raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
 
 
 def decode_object(

@@ -9,6 +9,7 @@ tenth of a millisecond. Here everything is counted on the event loop.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
@@ -21,22 +22,25 @@ from prometheus_client.utils import floatToGoString
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, float("inf"))
 
 
+class _Answered:
+    """Requests of one verb and resource with one outcome: how many took how long, by bound."""
+
+    __slots__ = ("seconds", "took")
+
+    def __init__(self) -> None:
+        self.took = [0] * len(_BOUNDS)
+        self.seconds = 0.0
+
+
 class _Requests(Collector):
     def __init__(self) -> None:
-        self._answered: dict[tuple[str, str, int], int] = {}
-        # Of each verb how many took how long, by bound, and the seconds of all.
-        self._took: dict[str, list[int]] = {}
-        self._seconds: dict[str, float] = {}
+        self._answered: defaultdict[tuple[str, str, int], _Answered] = defaultdict(_Answered)
 
     def count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         """Count one answered request."""
-        key = (verb, resource, code)
-        self._answered[key] = self._answered.get(key, 0) + 1
-        took = self._took.get(verb)
-        if took is None:
-            took = self._took[verb] = [0] * len(_BOUNDS)
-        took[bisect_left(_BOUNDS, seconds)] += 1
-        self._seconds[verb] = self._seconds.get(verb, 0.0) + seconds
+        answered = self._answered[verb, resource, code]
+        answered.took[bisect_left(_BOUNDS, seconds)] += 1
+        answered.seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
         total = CounterMetricFamily(
@@ -44,8 +48,10 @@ class _Requests(Collector):
             "Requests answered by the embedded API, by verb, resource and status code.",
             labels=["verb", "resource", "code"],
         )
-        for (verb, resource, code), number in list(self._answered.items()):
-            total.add_metric([verb, resource, str(code)], number)
+        verbs: defaultdict[str, list[_Answered]] = defaultdict(list)
+        for (verb, resource, code), answered in list(self._answered.items()):
+            total.add_metric([verb, resource, str(code)], sum(answered.took))
+            verbs[verb].append(answered)
         yield total
         durations = HistogramMetricFamily(
             "boilerhouse_apiserver_request_duration_seconds",
@@ -54,9 +60,10 @@ class _Requests(Collector):
         )
         # Spelled by the library, which has no types for it: buckets are matched by their spelling.
         names = [floatToGoString(bound) for bound in _BOUNDS]  # type: ignore[no-untyped-call]
-        for verb, took in list(self._took.items()):
+        for verb, parts in verbs.items():
+            took = map(sum, zip(*(part.took for part in parts), strict=True))
             buckets = list(zip(names, map(float, accumulate(took)), strict=True))
-            durations.add_metric([verb], buckets, self._seconds[verb])
+            durations.add_metric([verb], buckets, sum(part.seconds for part in parts))
         yield durations
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.request.refusals import invalid, invalid_options, undecodable
@@ -14,8 +15,7 @@ from boilerhouse.kube.wire import Request
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     validation: Literal["Ignore", "Strict", "Warn"]
     dry_run: bool
     ahead: bool = False
@@ -31,7 +31,7 @@ class WriteOptions:
         self, kind: Kind, unknown: Sequence[str], duplicates: Sequence[str] = ()
     ) -> list[str]:
         """Return warnings about fields nobody knows, or refuse the object for them."""
-        if self.validation == "Ignore" or not (unknown or duplicates):
+        if not (unknown or duplicates) or self.validation == "Ignore":
             return []
         words = [f'unknown field "{path}"' for path in unknown]
         words += [f'duplicate field "{path}"' for path in duplicates]
@@ -41,13 +41,13 @@ class WriteOptions:
 
     def complain_of_patch(self, kind: Kind, name: str, unknown: Sequence[str]) -> list[str]:
         """Do the same for fields that a patch brings in, which a real server calls Invalid."""
+        if not unknown:
+            return []
         if self.validation != "Strict":
             return self.complain(kind, unknown)
         words = ", ".join(f'unknown field "{path}"' for path in unknown)
-        if words:
-            cause = Cause("FieldValueInvalid", f"strict decoding error: {words}", "patch")
-            raise invalid(kind, name, [cause])
-        return []
+        cause = Cause("FieldValueInvalid", f"strict decoding error: {words}", "patch")
+        raise invalid(kind, name, [cause])
 
 
 def write_options(request: Request, name: str) -> WriteOptions:

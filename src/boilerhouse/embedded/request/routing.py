@@ -8,14 +8,14 @@ old tools still send it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request.refusals import no_such_resource
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True):
     """What a path names: a collection when `name` is empty."""
 
     kind: Kind
@@ -53,12 +53,22 @@ class Routes:
             itself = self._collections.get(path)
             if itself is not None:
                 return itself
+            above, _, owner = collection.rpartition("/")
+            holder = self._collections.get(above)
+            if holder is not None and owner and _is_part(holder.kind, name):
+                return Target(holder.kind, holder.namespace, owner, name)
         target = find(self._registry, path)
-        if target is not None and name and name == target.name and not target.watch:
-            if len(self._collections) >= _REMEMBERED:
-                self._collections.clear()
-            self._collections[collection] = Target(target.kind, target.namespace)
+        if target is not None and name and not (target.subresource or target.watch):
+            self._remember(collection if target.name else path, target)
         return target
+
+    def _remember(self, path: str, target: Target) -> None:
+        kind, namespace = target.kind, target.namespace
+        if bool(namespace) != kind.namespaced:
+            return  # in all namespaces: what is behind it has no name
+        if len(self._collections) >= _REMEMBERED:
+            self._collections.clear()
+        self._collections[path] = Target(kind, namespace)
 
 
 def find(registry: Registry, path: str) -> Target | None:
@@ -106,7 +116,10 @@ def _sound(kind: Kind, namespace: str, name: str, subresource: str, rest: str) -
         return False  # a cluster-scoped kind inside a namespace, or a namespaced name outside one
     if not subresource:
         return not rest
-    known = subresource in kind.subresources
-    known = known or (subresource == "status" and kind.status)
-    known = known or (subresource == "scale" and kind.scale is not None)
-    return known and bool(name) and (not rest or subresource == "proxy")
+    return _is_part(kind, subresource) and bool(name) and (not rest or subresource == "proxy")
+
+
+def _is_part(kind: Kind, subresource: str) -> bool:
+    if subresource == "status":
+        return kind.status or "status" in kind.subresources
+    return subresource in kind.subresources or (subresource == "scale" and kind.scale is not None)

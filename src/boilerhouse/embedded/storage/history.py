@@ -188,6 +188,7 @@ class Subscription:
         self._log = log
         self._position = log.after(since)
         self._since = self._seen = since
+        self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Future[None] | None = None
         self._nudged = False
         self._held: MutableSequence[Any] = []
@@ -227,7 +228,7 @@ class Subscription:
     def news(self) -> asyncio.Future[None]:
         """Return what is done when there may be something to take. For one who waits."""
         self._log.sleeping.add(self)
-        self._waiting = waiting = asyncio.get_running_loop().create_future()
+        self._waiting = waiting = self._loop.create_future()
         return waiting
 
     def take(self, limit: int = MAX_BATCH) -> list[Change]:

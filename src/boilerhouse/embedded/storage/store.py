@@ -180,9 +180,10 @@ class Store:
         With `ahead` the result is there at once, as a promise that only a later write keeps.
         """
         future: asyncio.Future[list[Stored]] = self._loop.create_future()
-        refusal = self._refusal()
-        if refusal:
-            future.set_exception(StoreFailed(refusal))
+        waiting = len(self._pending)
+        if self._closed or waiting >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
+            busy = f"the store is busy: {waiting} writes wait for the disk"
+            future.set_exception(StoreFailed("the store is closed" if self._closed else busy))
             return future
         changes = self._changes(writes)
         size = 0
@@ -238,13 +239,6 @@ class Store:
             await self._loop.run_in_executor(None, _let_go, self._journal, self._lock)
         finally:
             self._history.close()
-
-    def _refusal(self) -> str:
-        if self._closed:
-            return "the store is closed"
-        if len(self._pending) >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
-            return f"the store is busy: {len(self._pending)} writes wait for the disk"
-        return ""
 
     def _changes(self, writes: tuple[Put | Remove, ...]) -> list[Change]:
         """Work out what the writes do. Everything that can go wrong does so here."""

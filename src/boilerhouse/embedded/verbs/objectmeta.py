@@ -58,6 +58,7 @@ _VALUE_RULE = (
 )
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _MAX_ANNOTATIONS = 256 * 1024
+_NAMES_AN_OWNER = ("apiVersion", "kind", "name", "uid")
 # What only the server says. A client may send it back, never change it.
 _KEPT = ("creationTimestamp", "generation", "deletionGracePeriodSeconds", "generateName")
 
@@ -70,8 +71,8 @@ def metadata_of(body: Body) -> dict[str, Any]:
 
 def tidy(metadata: dict[str, Any]) -> None:
     """Drop what is never kept: managed fields and self links. The schema has pruned the rest."""
-    for name in ("managedFields", "selfLink"):
-        metadata.pop(name, None)
+    metadata.pop("managedFields", None)
+    metadata.pop("selfLink", None)
 
 
 def born(kind: Kind, metadata: dict[str, Any], now: str) -> None:
@@ -159,16 +160,12 @@ def _name_errors(rule: str, name: str) -> tuple[str, ...]:
 def _common(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Return what is wrong with the fields that are not the very ones which `old` has."""
     causes: list[Cause] = []
-    labels = metadata.get("labels")
-    if labels and labels is not old.get("labels"):
-        for key, value in labels.items():
-            if rules := _key_errors(key):
-                causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
-            if rules := _value_errors(value):
-                causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
-    annotations = metadata.get("annotations")
-    if annotations and annotations is not old.get("annotations"):
-        causes += _annotation_causes(annotations)
+    labels, before = metadata.get("labels"), old.get("labels")
+    if labels and labels is not before:
+        causes += _label_causes(labels, before or {})
+    annotations, before = metadata.get("annotations"), old.get("annotations")
+    if annotations and annotations is not before:
+        causes += _annotation_causes(annotations, before or {})
     owners = metadata.get("ownerReferences")
     if owners and owners is not old.get("ownerReferences"):
         causes += _owner_causes(owners)
@@ -178,13 +175,22 @@ def _common(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[C
     return causes
 
 
-def _annotation_causes(annotations: dict[str, str]) -> list[Cause]:
+def _label_causes(labels: dict[str, str], before: dict[str, str]) -> list[Cause]:
     causes: list[Cause] = []
-    size = 0
-    for key, value in annotations.items():
+    for key, value in sorted(labels.items() - before.items()):
+        if rules := _key_errors(key):
+            causes += [invalid_value("metadata.labels", key, rule) for rule in rules]
+        if rules := _value_errors(value):
+            causes += [invalid_value("metadata.labels", value, rule) for rule in rules]
+    return causes
+
+
+def _annotation_causes(annotations: dict[str, str], before: dict[str, str]) -> list[Cause]:
+    causes: list[Cause] = []
+    for key in sorted(annotations.keys() - before.keys()):
         if rules := _key_errors(key.lower()):
             causes += [invalid_value("metadata.annotations", key, rule) for rule in rules]
-        size += len(key) + len(value)
+    size = sum(map(len, annotations)) + sum(map(len, annotations.values()))
     if size > _MAX_ANNOTATIONS // 4:  # of characters, of which none is more than four bytes
         size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
         if size > _MAX_ANNOTATIONS:
@@ -212,7 +218,7 @@ def _finalizer_causes(kind: Kind, finalizers: list[str]) -> list[Cause]:
 def _owner_causes(owners: Any) -> list[Cause]:
     causes: list[Cause] = []
     for owner in owners:
-        for name in ("apiVersion", "kind", "name", "uid"):
+        for name in _NAMES_AN_OWNER:
             if not owner.get(name):
                 field = f"metadata.ownerReferences.{name}"
                 causes.append(invalid_value(field, "", "must not be empty"))

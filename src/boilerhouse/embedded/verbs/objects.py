@@ -73,8 +73,33 @@ class Verbs:
         self._presenter = presenter
 
     async def create(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+        kind = target.kind
         options = write_options(request, "CreateOptions")
-        return await self._create(target, request, rendering, options)
+        body, duplicates = decode_object(request, kind, duplicates=options.duplicates)
+        unknown = kind.schema.prune(body)
+        check_type(kind, body)
+        warnings = options.complain(kind, unknown, duplicates)
+        metadata = objectmeta.metadata_of(body)
+        if metadata.pop("resourceVersion", None):
+            raise ApiError(
+                "resourceVersion should not be set on objects to be created", code=500, reason=""
+            )
+        _check_namespace(target, metadata)
+        key = self._name(kind, target.namespace, metadata)
+        preparing.prepare_new(kind, body, rfc3339(self._clock.now()))
+        self._admission.admit(kind, key, body)
+        preparing.check_new(kind, body)
+        self._admission.check(kind, key, body)
+        if self._store.head(key) is not None:
+            raise already_exists(kind, key.name)
+        if options.dry_run:
+            stored = unsaved(key, body)
+        else:
+            extra = self._admission.companions(kind, key)
+            pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
+            stored = (await pending)[0]
+        now = self._clock.now
+        return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
 
     async def read(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -94,18 +119,17 @@ class Verbs:
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind, part = target.kind, _part(target)
         options = write_options(request, "UpdateOptions")
-        decoded = decode_object(request, kind, duplicates=options.duplicates)
-        body = decoded.body
+        body, duplicates = decode_object(request, kind, duplicates=options.duplicates)
         unknown = kind.schema.prune(body)
         check_type(kind, body)
-        warnings = options.complain(kind, unknown, decoded.duplicates)
-        _check_address(target, body)
+        warnings = options.complain(kind, unknown, duplicates)
+        metadata = objectmeta.metadata_of(body)
+        _check_address(target, metadata)
         stored = self._store.head(key_of(target))
         if stored is None:
             if kind.create_on_update and not part:
-                return await self._create(target, request, rendering, options)
+                return await self.create(target, request, rendering)
             raise not_found(kind, target.name)
-        metadata = objectmeta.metadata_of(body)
         uid = metadata.get("uid")
         if uid and uid != stored.body["metadata"]["uid"]:
             raise conflict(
@@ -140,42 +164,11 @@ class Verbs:
         unknown = kind.schema.prune(body, seen)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
-        _check_address(target, body)
         metadata = objectmeta.metadata_of(body)
+        _check_address(target, metadata)
         # A patch that does not name a version is about whatever is there.
         metadata.setdefault("resourceVersion", str(stored.revision))
         return await self._replace(target, stored, body, old, seen, options, warnings, rendering)
-
-    async def _create(
-        self, target: Target, request: Request, rendering: Rendering, options: WriteOptions
-    ) -> Reply:
-        kind = target.kind
-        decoded = decode_object(request, kind, duplicates=options.duplicates)
-        body = decoded.body
-        unknown = kind.schema.prune(body)
-        check_type(kind, body)
-        warnings = options.complain(kind, unknown, decoded.duplicates)
-        metadata = objectmeta.metadata_of(body)
-        if metadata.pop("resourceVersion", None):
-            raise ApiError(
-                "resourceVersion should not be set on objects to be created", code=500, reason=""
-            )
-        _check_namespace(target, metadata)
-        key = self._name(kind, target.namespace, metadata)
-        preparing.prepare_new(kind, body, rfc3339(self._clock.now()))
-        self._admission.admit(kind, key, body)
-        preparing.check_new(kind, body)
-        self._admission.check(kind, key, body)
-        if self._store.head(key) is not None:
-            raise already_exists(kind, key.name)
-        if options.dry_run:
-            stored = unsaved(key, body)
-        else:
-            extra = self._admission.companions(kind, key)
-            pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
-            stored = (await pending)[0]
-        now = self._clock.now
-        return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
 
     async def _replace(
         self,
@@ -263,6 +256,8 @@ def check_version(kind: Kind, stored: Stored, version: str) -> None:
 def check_type(kind: Kind, body: Body) -> None:
     """Refuse an object of another type; built-in kinds may leave theirs out."""
     sent, version = body.get("kind"), body.get("apiVersion")
+    if sent == kind.kind and version == kind.api_version:
+        return
     if not sent or not version:
         if kind.custom:
             missing = "apiVersion" if sent else "Kind"
@@ -288,14 +283,14 @@ def check_type(kind: Kind, body: Body) -> None:
 def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
     """Return what the patch makes of an object; refuse media types that are not spoken."""
     media = media_type(request)
+    if media == MERGE_PATCH:
+        changes, nulls = decode_patch(request), b"null" in request.body
+        return lambda body: patch.merge(body, changes, nulls=nulls)
     if media == APPLY_PATCH or media.startswith("application/apply-patch"):
         raise UnsupportedMediaType(
             "server-side apply (application/apply-patch) is not supported here: "
             f"send {MERGE_PATCH}, {JSON_PATCH} or, for built-in kinds, {STRATEGIC_PATCH}"
         )
-    if media == MERGE_PATCH:
-        changes = decode_patch(request)
-        return lambda body: patch.merge(body, changes)
     if media == JSON_PATCH:
         operations = decode_patch(request)
         return lambda body: patch.json_patch(body, operations)
@@ -335,8 +330,7 @@ def _check_namespace(target: Target, metadata: dict[str, Any]) -> None:
         metadata["namespace"] = target.namespace
 
 
-def _check_address(target: Target, body: Body) -> None:
-    metadata = objectmeta.metadata_of(body)
+def _check_address(target: Target, metadata: dict[str, Any]) -> None:
     name = metadata.get("name", "")
     if not name:
         raise BadRequest(

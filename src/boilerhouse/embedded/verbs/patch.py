@@ -4,8 +4,9 @@ the stored body + patch ─► the body as it becomes ─► prune, default, val
 
 All are pure. A merge patch and a JSON patch copy what they change and nothing else: a field that is
 left alone is the very object it was (`is`), so that whoever comes after need not look at it again,
-and must not write to it. A list that is changed is copied whole, and nothing is shared with the
-patch. A strategic merge patch copies everything.
+and must not write to it. A list that is changed is copied whole. What a merge patch brings that is
+new becomes part of the result, unless nulls are to be left out of it: the patch is given away.
+Nothing else is shared with a patch, and a strategic merge patch copies everything.
 A patch that cannot be read is 400; one that cannot be applied to this object is 422, as on a real
 server (whose message says only that "the server rejected our request"; ours adds why).
 Strategic merge has a file of its own (`strategic.py`) and is re-exported here.
@@ -43,34 +44,35 @@ MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 
-def merge(body: Mapping[str, Any], patch: object) -> Body:
-    """Apply a JSON merge patch (RFC 7386).
+def merge(body: Mapping[str, Any], patch: object, *, nulls: bool = True) -> Body:
+    """Apply a JSON merge patch (RFC 7386); without `nulls` there is none of them in it.
 
     Beyond the RFC, and like the real server: nulls are dropped from objects inside arrays too,
     unless the array takes the place of an object.
     """
     if not isinstance(patch, dict):
         raise BadRequest(f"error decoding patch: expected an object, got {_json_type(patch)}")
-    return _merged(body, patch, 0)
+    return _merged(body, patch, 0, nulls)
 
 
-def _merged(before: Mapping[str, Any], patch: Mapping[str, Any], depth: int) -> Body:
+def _merged(before: Mapping[str, Any], patch: Mapping[str, Any], depth: int, nulls: bool) -> Body:
     if depth > MAX_DEPTH:
         raise BadRequest(f"error decoding patch: nested deeper than {MAX_DEPTH} levels")
-    body = dict(before)
+    body = {**before, **patch}
     for key, value in patch.items():
         kind = value.__class__  # decoded JSON is of these very classes, and asking so is free
-        if kind is dict:
-            found = body.get(key)
-            body[key] = _merged(found if found.__class__ is dict else {}, value, depth + 1)
-        elif value is None:
-            body.pop(key, None)
-        elif kind is not list:
-            body[key] = value
-        elif body.get(key).__class__ is dict:
-            body[key] = copied(value, depth + 1)
-        else:
-            body[key] = _without_nulls(value, depth + 1)
+        if kind is str:
+            continue  # as most are; what is no object, list or null is where it belongs
+        if value is None:
+            del body[key]
+        elif kind is dict:
+            found = before.get(key)
+            if nulls or found.__class__ is dict:
+                below = found if found.__class__ is dict else {}
+                body[key] = _merged(below, value, depth + 1, nulls)
+        elif kind is list and nulls:
+            replaces = before.get(key).__class__ is dict
+            body[key] = (copied if replaces else _without_nulls)(value, depth + 1)
     return body
 
 
@@ -80,7 +82,7 @@ def _without_nulls(values: list[Any], depth: int) -> list[Any]:
     result: list[Any] = []
     for value in values:
         if isinstance(value, dict):
-            result.append(_merged({}, value, depth + 1))
+            result.append(_merged({}, value, depth + 1, nulls=True))
         elif isinstance(value, list):
             result.append(_without_nulls(value, depth + 1))
         else:

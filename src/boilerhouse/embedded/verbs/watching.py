@@ -159,7 +159,7 @@ class Watches:
         if kind is None:
             return ()
         plain = wanted.plain and change.revision >= wanted.kind.since
-        if plain and len(change.object.raw) <= PIECE_BYTES:
+        if plain and change.size <= PIECE_BYTES:
             return (change.event_line(kind),)
         shown = change.object_as(kind)
         if not plain:
