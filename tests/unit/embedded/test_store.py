@@ -172,6 +172,21 @@ async def test_removing_what_is_not_there_is_refused_and_changes_nothing(store: 
     assert stored.revision == 2
 
 
+async def test_a_refused_transaction_leaves_every_object_as_it_was(store: Store) -> None:
+    """What was written, written again and removed before the refusal is what it was."""
+    a, b = await store.submit(Put(pod("a"), body("a")), Put(pod("b"), body("b")))
+    with pytest.raises(ValueError, match="is not there"):
+        store.submit(
+            Put(pod("a"), body("a")),
+            Remove(pod("a"), body("a")),
+            Put(pod("a"), body("a")),
+            Remove(pod("b"), body("b")),
+            Remove(pod("b"), body("b")),
+        )
+    assert (store.head(pod("a")), store.head(pod("b"))) == (a, b)
+    assert store.scan_head("pods") == [a, b]
+
+
 @pytest.mark.parametrize(
     ("key", "content"),
     [

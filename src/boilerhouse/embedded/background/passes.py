@@ -45,7 +45,10 @@ class Passes(Generic[K]):
                 batch = list(islice(self._queue, self._at_once))
                 for key in batch:
                     del self._queue[key]
-                await asyncio.gather(*[self._attempt(key) for key in batch])
+                if len(batch) == 1:  # as nearly always: no task of its own for it
+                    await self._attempt(batch[0])
+                else:
+                    await asyncio.gather(*[self._attempt(key) for key in batch])
 
     async def _attempt(self, key: K) -> None:
         try:

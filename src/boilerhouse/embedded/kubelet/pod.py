@@ -106,9 +106,7 @@ class PodWorker:
     def update(self, pod: Dynamic) -> None:
         """Take what the API says now."""
         self.pod = pod
-        for group in ("initContainers", "containers"):
-            for container, facts in self._containers(group):
-                self._renew(container, facts)
+        self._renew(pod.spec)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.ask(float(pod.metadata.deletion_grace_period_seconds or 0))
 
@@ -231,11 +229,16 @@ class PodWorker:
         facts = {one.name: one for one in self.facts.containers}
         return [(one, facts[one["name"]]) for one in self.pod.spec.get(group, ())]
 
-    def _renew(self, container: Body, facts: ContainerFacts) -> None:
-        """Go on with the image that a container has now: the one thing that may change."""
+    def _renew(self, spec: Body) -> None:
+        """Go on with the images that containers have now: the one thing that may change."""
+        if not self.loops:
+            return
+        everyone = (*spec.get("initContainers", ()), *spec.get("containers", ()))
+        wanted = {one["name"]: one for one in everyone}
         for loop in self.loops:
+            container = wanted[loop.facts.name]
             changed = container.get("image") != loop.container.get("image")
-            if loop.facts is facts and changed and not facts.finished:
+            if changed and not loop.facts.finished:
                 loop.replace(container)
 
     def _loop(self, container: Body, facts: ContainerFacts) -> ContainerLoop:

@@ -6,7 +6,7 @@ of the accepted types that is ours wins. Tables and metadata-only forms are para
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from boilerhouse.kube.status import NotAcceptable
@@ -23,11 +23,10 @@ class Rendering:
     media: str = JSON
     shape: str = ""
     version: str = "v1"
+    plain: bool = field(init=False)  # the stored bytes can go out as they are
 
-    @property
-    def plain(self) -> bool:
-        """The stored bytes can go out as they are."""
-        return self.media == JSON and not self.shape
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain", self.media == JSON and not self.shape)
 
     @property
     def content_type(self) -> str:

@@ -54,8 +54,8 @@ class Transaction(msgspec.Struct, frozen=True, eq=False):
     changes: list[Change]
     size: int
     future: asyncio.Future[list[Stored]] | None = None
-    trim: Trim | None = None
     ahead: bool = False  # who wanted it has been answered
+    trim: Trim | None = None
 
 
 Done = Callable[[int, str], None]

@@ -185,18 +185,23 @@ class Store:
             busy = f"the store is busy: {waiting} writes wait for the disk"
             future.set_exception(StoreFailed("the store is closed" if self._closed else busy))
             return future
-        changes = self._changes(writes)
+        changes: list[Change] = []
         size = 0
-        for change in changes:
-            size += change.size
-            self._head.set(change.key, change.left)
+        try:
+            for revision, write in enumerate(writes, self._last + 1):
+                change = self._change(revision, write)
+                self._head.set(change.key, change.left)
+                changes.append(change)
+                size += change.size
+        except BaseException:
+            for change in reversed(changes):
+                self._head.set(change.key, change.previous)
+            raise
         self._last += len(changes)
+        self._enqueue(Transaction(self._generation, changes, size, future, ahead))
         if ahead:
-            future.set_result([change.object for change in changes])
             self._promised = self._last
-            self._enqueue(Transaction(self._generation, changes, size, ahead=True))
-        else:
-            self._enqueue(Transaction(self._generation, changes, size, future))
+            future.set_result([change.object for change in changes])
         return future
 
     async def settle(self, key: Key | None = None) -> None:
@@ -240,22 +245,16 @@ class Store:
         finally:
             self._history.close()
 
-    def _changes(self, writes: tuple[Put | Remove, ...]) -> list[Change]:
-        """Work out what the writes do. Everything that can go wrong does so here."""
-        made: dict[Key, Change] = {}
-        changes: list[Change] = []
-        for revision, write in enumerate(writes, self._last + 1):
-            key = write.key
-            # A lone surrogate would only be found by the writer, and fail everyone's writes.
-            "".join(key).encode()
-            previous = made[key].left if key in made else self.head(key)
-            stored = Stored.stamp(key, revision, write.body)
-            deleted = isinstance(write, Remove)
-            if deleted and previous is None:
-                raise ValueError(f"{'/'.join(key)} is not there to be removed")
-            made[key] = change = Change.of(stored, previous, deleted=deleted)
-            changes.append(change)
-        return changes
+    def _change(self, revision: int, write: Put | Remove) -> Change:
+        """Work out what a write does. Everything that can go wrong does so here."""
+        key = write.key
+        # A lone surrogate would only be found by the writer, and fail everyone's writes.
+        "".join(key).encode()
+        previous = self.head(key)
+        deleted = isinstance(write, Remove)
+        if deleted and previous is None:
+            raise ValueError(f"{'/'.join(key)} is not there to be removed")
+        return Change.of(Stored.stamp(key, revision, write.body), previous, deleted=deleted)
 
     def _enqueue(self, transaction: Transaction) -> None:
         self._pending.append(transaction)

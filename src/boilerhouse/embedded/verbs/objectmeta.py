@@ -91,6 +91,8 @@ def generated_name(prefix: str) -> str:
 
 def carried(metadata: dict[str, Any], old: dict[str, Any]) -> None:
     """Fill in what the client left out and may not change."""
+    if metadata == old:
+        return
     # Another uid, or a time where there was none, is refused by check_change.
     if "uid" in old:
         metadata.setdefault("uid", old["uid"])
@@ -119,6 +121,8 @@ def check_new(kind: Kind, metadata: dict[str, Any]) -> list[Cause]:
 
 def check_change(kind: Kind, metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Return everything wrong with a change of metadata."""
+    if metadata == old:
+        return []
     causes: list[Cause] = []
     for name in ("uid", "deletionTimestamp"):
         value = metadata.get(name)

@@ -67,9 +67,10 @@ def _merged(before: Mapping[str, Any], patch: Mapping[str, Any], depth: int, nul
             del body[key]
         elif kind is dict:
             found = before.get(key)
-            if nulls or found.__class__ is dict:
-                below = found if found.__class__ is dict else {}
-                body[key] = _merged(below, value, depth + 1, nulls)
+            if found.__class__ is dict:
+                body[key] = _merged(found, value, depth + 1, nulls)
+            elif nulls:
+                body[key] = _merged({}, value, depth + 1, nulls)
         elif kind is list and nulls:
             replaces = before.get(key).__class__ is dict
             body[key] = (copied if replaces else _without_nulls)(value, depth + 1)
