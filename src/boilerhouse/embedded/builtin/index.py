@@ -25,7 +25,7 @@ from boilerhouse.embedded.builtin.shapes import Shape, Unlike
 from boilerhouse.embedded.builtin.trees import Trees
 from boilerhouse.embedded.crd import kind as crd
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, NameRule, ScalePaths
-from boilerhouse.embedded.schemas.schema import Seen
+from boilerhouse.embedded.schemas.node import Seen, fresh
 from boilerhouse.kube.status import BadRequest, Cause
 
 encode = msgspec.json.Encoder().encode
@@ -73,12 +73,12 @@ def _settled(
             if not seen:
                 default(body)
                 return
-            kept = {name: value for name, value in body.items() if value is seen.get(name)}
-            if defaults_in is None or not defaults_in <= kept.keys():
+            kept = body.keys() - fresh(body, seen).keys()
+            if defaults_in is None or not defaults_in <= kept:
                 # Defaults are written anywhere: into copies, not into what is the stored version's.
                 body |= decode(encode(body))
                 default(body)
-                body |= {name: value for name, value in kept.items() if body.get(name) == value}
+                body |= {name: seen[name] for name in kept if body.get(name) == seen[name]}
         except Unlike as problem:
             version = body.get("apiVersion", "v1").rpartition("/")[2]
             raise BadRequest(

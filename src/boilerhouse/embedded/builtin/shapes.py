@@ -19,7 +19,7 @@ from typing import Any
 
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.embedded.policy.quantity import BadQuantity, spelled, spelled_resource
-from boilerhouse.embedded.schemas.node import MISSING, NOTHING
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING, fresh
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
@@ -66,10 +66,12 @@ Settle = Callable[[Any, Any], Any]
 class Shape:
     """The fields of one definition."""
 
-    __slots__ = ("_always", "_drops", "_fields")
+    __slots__ = ("_always", "_drops", "_fields", "_scalars")
 
     def __init__(self) -> None:
         self._fields: dict[str, Settle] = {}
+        # Fields that take one class of value, which stays as it is unless it is empty.
+        self._scalars: dict[str, type] = {}
         # Fields whose empty value vanishes.
         self._drops: frozenset[str] = frozenset()
         # Fields that appear when nobody sent them, with how to make their empty value.
@@ -78,10 +80,11 @@ class Shape:
     def fill(
         self,
         fields: dict[str, Settle],
+        scalars: dict[str, type],
         drops: frozenset[str],
         always: dict[str, Callable[[], Any]],
     ) -> None:
-        self._fields, self._drops, self._always = fields, drops, always
+        self._fields, self._scalars, self._drops, self._always = fields, scalars, drops, always
 
     def settle(self, value: Any, seen: Any = NOTHING) -> Any:
         """Settle an object in place, but for what has been `seen`, and return it."""
@@ -89,18 +92,19 @@ class Shape:
             raise _unlike(value, "an object")
         if seen.__class__ is not dict:
             seen = NOTHING
-        fields, drops = self._fields, self._drops
+        fields, scalars, drops = self._fields, self._scalars, self._drops
         gone: list[str] = []
-        for key, item in value.items():
+        for key, item in fresh(value, seen).items():
+            if item and item.__class__ is scalars.get(key):
+                continue
             settle = fields.get(key)
-            was = seen.get(key, MISSING)
-            if settle is None or item is was:
+            if settle is None:
                 continue
             if item is None:
                 gone.append(key)
                 continue
             try:
-                settled = settle(item, was)
+                settled = settle(item, seen.get(key, MISSING))
             except Unlike as problem:
                 raise problem.within(f".{key}") from None
             if not settled and key in drops:
@@ -134,6 +138,11 @@ class Shapes:
             fields = {key: self._field(child) for key, child in properties.items()}
             shape.fill(
                 fields,
+                {
+                    key: _TYPES[child["type"]][0]
+                    for key, child in properties.items()
+                    if child.get("type") in _TYPES and not referred(child)
+                },
                 frozenset(
                     key
                     for key in fields
@@ -237,12 +246,9 @@ def _map_of(element: Settle, zero: Any) -> Settle:
         if value.__class__ is not dict:
             raise _unlike(value, "an object")
         seen = was if was.__class__ is dict else NOTHING
-        for key, item in value.items():
-            before = seen.get(key, MISSING)
-            if item is before:
-                continue
+        for key, item in fresh(value, seen).items():
             try:
-                value[key] = zero if item is None else element(item, before)
+                value[key] = zero if item is None else element(item, seen.get(key, MISSING))
             except Unlike as problem:
                 raise problem.within(f"[{key}]") from None
         return value

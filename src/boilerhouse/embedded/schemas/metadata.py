@@ -9,11 +9,12 @@ struct and writes it out again. What the values mean is objectmeta.py's matter.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Seen
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Seen, fresh
 from boilerhouse.kube.status import BadRequest
 
 
@@ -47,11 +48,28 @@ class _ObjectMeta(msgspec.Struct):
     creationTimestamp: str | None = None  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
     deletionGracePeriodSeconds: int | None = None  # noqa: N815
-    labels: dict[str, str | None] | None = None
-    annotations: dict[str, str | None] | None = None
-    ownerReferences: list[_Owner] | None = None  # noqa: N815
+    labels: Mapping[str, str | None] | None = None
+    annotations: Mapping[str, str | None] | None = None
+    ownerReferences: Sequence[_Owner] | None = None  # noqa: N815
     finalizers: list[str] | None = None
-    managedFields: list[_Managed] | None = None  # noqa: N815
+    managedFields: Sequence[_Managed] | None = None  # noqa: N815
+
+
+class _CleanOwner(_Owner, forbid_unknown_fields=True):
+    """A reference of which nothing is to be dropped."""
+
+
+class _CleanManaged(_Managed, forbid_unknown_fields=True):
+    """An entry of which nothing is to be dropped."""
+
+
+class _CleanMeta(_ObjectMeta, forbid_unknown_fields=True):
+    """Metadata of which nothing is to be dropped, if none of its fields is empty."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    ownerReferences: list[_CleanOwner] | None = None  # noqa: N815
+    managedFields: list[_CleanManaged] | None = None  # noqa: N815
 
 
 _FIELDS: Final = frozenset(_ObjectMeta.__struct_fields__)
@@ -74,11 +92,12 @@ def prune_metadata(
     if meta is None:
         holder["metadata"] = {}
         return
+    if _is_clean(meta):
+        return
     path = f"{prefix}metadata"
     fields = meta
     if meta.__class__ is dict and "metadata" in seen:
-        known = seen["metadata"]
-        fields = {key: value for key, value in meta.items() if value is not known.get(key)}
+        fields = fresh(meta, seen["metadata"])
     # A union is put together at each use, which takes longer than the check: for its words alone.
     wanted: Any = _ObjectMeta if fields.__class__ is dict else _ObjectMeta | None
     try:
@@ -101,6 +120,17 @@ def prune_metadata(
     ]
     for key in gone:
         del meta[key]
+
+
+def _is_clean(meta: Any) -> bool:
+    """Tell whether there is nothing to do, as nearly always; see glance.py."""
+    if meta.__class__ is not dict or not all(meta.values()):
+        return False
+    try:
+        msgspec.convert(meta, _CleanMeta)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _prune_items(

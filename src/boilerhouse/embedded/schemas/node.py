@@ -100,9 +100,10 @@ class Node:
     __slots__ = (
         "accepts", "additional", "additional_known", "closed", "default", "defaulting",
         "defaults_below", "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items",
-        "least_items", "least_props", "limited", "list_keys", "list_type", "lists_below", "logic",
-        "most_items", "most_props", "nullable", "number", "open", "openapi", "plain", "preserve",
-        "props", "refused", "refused_below", "required", "text", "type_names", "typed", "unique",
+        "least_items", "least_props", "limited", "list_keys", "list_type", "listing", "lists_below",
+        "logic", "most_items", "most_props", "nullable", "number", "open", "openapi", "plain",
+        "preserve", "props", "refused", "refused_below", "refusing", "required", "text",
+        "type_names", "typed", "unique",
     )  # fmt: skip
 
     accepts: frozenset[type]
@@ -123,6 +124,7 @@ class Node:
     limited: bool  # there is a least or most, of items or properties
     list_keys: tuple[str, ...]
     list_type: str
+    listing: frozenset[str]  # the properties with lists_below
     lists_below: bool  # a set or map list is here or below
     logic: Logic | None
     most_items: int | None
@@ -136,6 +138,7 @@ class Node:
     props: dict[str, Node]
     refused: str
     refused_below: bool
+    refusing: frozenset[str]  # the properties that are refused, or have such below
     required: tuple[str, ...]
     text: Text | None
     type_names: str
@@ -344,4 +347,10 @@ class Builder:
                 (name, child)
                 for name, child in node.props.items()
                 if child.defaults_below or child.default is not MISSING
+            )
+            node.listing = frozenset(
+                name for name, child in node.props.items() if child.lists_below
+            )
+            node.refusing = frozenset(
+                name for name, child in node.props.items() if child.refused or child.refused_below
             )

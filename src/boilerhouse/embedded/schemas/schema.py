@@ -243,8 +243,9 @@ def _refused(node: Node, value: Any, path: str, causes: list[Cause], seen: Any =
     if value.__class__ is dict:
         if seen.__class__ is not dict:
             seen = NOTHING
-        for key, item in value.items():
-            child = node.props.get(key) or node.additional
+        props, extra = node.props, node.additional
+        for key in filter(node.refusing.__contains__, value) if extra is None else value:
+            child, item = props.get(key, extra), value[key]
             if child is None or not item or item is seen.get(key, MISSING):
                 continue
             where = f"{path}.{key}" if path else key

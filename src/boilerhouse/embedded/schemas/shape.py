@@ -32,8 +32,8 @@ def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = N
         if seen.__class__ is not dict:
             seen = NOTHING
         props, extra = node.props, node.additional
-        for key, item in value.items():
-            child = props.get(key, extra)
+        for key in filter(node.listing.__contains__, value) if extra is None else value:
+            child, item = props.get(key, extra), value[key]
             if child is None or not child.lists_below or item is seen.get(key, MISSING):
                 continue
             where = f"{path}[{key}]" if key not in props else f"{path}.{key}" if path else key

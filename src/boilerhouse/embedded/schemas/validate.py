@@ -80,19 +80,19 @@ class Check:
             was = seen.get("status", MISSING)
             if body["status"] is not was and not self._right({"status": body["status"]}):
                 _value(self._status, body["status"], (None, "status"), flaws, was)
+        causes: list[Cause] = []
         if flaws:
             if old is not None:
-                flaws = [f for f in flaws if not unchanged(self._root, body, old, parts(f.path))]
-            flaws = list(dict.fromkeys(flaws))
-        causes = [
-            flaw.cause if flaw.cause.field else flaw.cause._replace(field=render(flaw.path))
-            for flaw in flaws
-        ]
-        if self._root.embeds_below and not status:
-            causes += embedded_causes(self._root, body, "")
-        if self._root.lists_below:
-            duplicates = list_causes(self._root, body, "", seen)
-            if duplicates and not (old is not None and list_causes(self._root, old, "")):
+                flaws = [f for f in flaws if not unchanged(root, body, old, parts(f.path))]
+            causes += [
+                flaw.cause if flaw.cause.field else flaw.cause._replace(field=render(flaw.path))
+                for flaw in dict.fromkeys(flaws)
+            ]
+        if root.embeds_below and not status:
+            causes += embedded_causes(root, body, "")
+        if root.lists_below:
+            duplicates = list_causes(root, body, "", seen)
+            if duplicates and not (old is not None and list_causes(root, old, "")):
                 causes += duplicates
         return causes
 
