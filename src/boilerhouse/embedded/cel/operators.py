@@ -79,9 +79,10 @@ _KINDS: Final = {
 
 
 def truth(value: Any) -> bool:
-    if value.__class__ is bool:
-        return bool(value)
-    raise CelError("no such overload")
+    if value.__class__ is not bool:
+        raise CelError("no such overload")
+    decided: bool = value
+    return decided
 
 
 def logic(name: str, runs: list[Run]) -> Run:
@@ -265,9 +266,9 @@ def _same_objects(given: Type) -> Function:
     fields = {name: _leaves(each, each) for name, each in (given.fields or {}).values()}
 
     def same(a: Any, b: Any) -> bool:
-        if a is None or b is None:
-            return a is b
-        if len(a) != len(b):
+        if a is b:  # what a write leaves alone is the stored version's very object
+            return True
+        if a is None or b is None or len(a) != len(b):
             return False
         budget.spend(COMPARISON * len(a))
         for name, value in a.items():

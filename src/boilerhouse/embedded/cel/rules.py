@@ -93,20 +93,8 @@ class _Level(NamedTuple):
     entries: _Level | None
 
 
-class _Correlation(NamedTuple):
-    """A new value and the old one it corresponds to."""
-
-    node: Node
-    new: Any
-    old: Any
-    seen: bool  # the old one was stored under the rules of today
-
-    def settled(self) -> bool:
-        """Tell whether what the rules say is known: they found the very same value right."""
-        return self.seen and self.new is self.old
-
-    def unchanged(self) -> bool:
-        return ratchet.same(self.node, self.new, self.old)
+# What stands at a node, and the old value it corresponds to.
+_Tie = tuple[Node, Any, Any]
 
 
 def unchecked(causes: Iterable[Cause]) -> Cause | None:
@@ -158,10 +146,9 @@ class Rules:
         """
         causes: list[Cause] = []
         if self._root is not None:
-            whole = None if old is None else _Correlation(self._root.node, body, old, seen)
             refill()
             try:
-                _check(self._root, "", body, old, whole, None, causes)
+                _check(self._root, "", body, old, None, seen, causes)
             except _Stopped as stopped:
                 causes.append(stopped.cause)
         return causes
@@ -313,36 +300,37 @@ def _check(
     path: str,
     new: Any,
     old: Any,
-    current: _Correlation | None,
-    parent: _Correlation | None,
+    above: _Tie | None,
+    seen: bool,
     causes: list[Cause],
 ) -> None:
+    """Ask the rules of one level and of those below.
+
+    `above` is the nearest value around this one that has an old one; `seen`: see `Rules.check`.
+    """
     if new is None:
         return
-    rules, below = level.rules, True
+    rules, below, tie = level.rules, True, above
     if old is None:
         rules, below = level.births, level.births_below
-    elif current is not None and current.settled():
-        rules, below = level.transitions, level.transitions_below
+    else:
+        tie = (level.node, new, old)
+        if seen and new is old:
+            # What the other rules say is known: they found the very same value right.
+            rules, below = level.transitions, level.transitions_below
     for rule in rules:
         cause = _broken(rule, level, path, new, old)
-        if cause is None:
-            continue
-        tie = current or parent
-        if rule.transition or tie is None or not tie.unchanged():
+        if cause is not None and (rule.transition or tie is None or not ratchet.same(*tie)):
             causes.append(cause)
     if not below:
         return
     if new.__class__ is dict:
-        _check_fields(level, path, new, old, current, parent, causes)
+        _check_fields(level, path, new, old, tie, seen, causes)
     elif new.__class__ is list and level.items is not None:
         matches = ratchet.keyed(level.node, old) if level.node.list_type == "map" else {}
         for index, item in enumerate(new):
             before = matches.get(ratchet.key_of(level.node, item)) if matches else None
-            tie = None
-            if before is not None and current is not None:
-                tie = _Correlation(level.items.node, item, before, current.seen)
-            _check(level.items, f"{path}[{index}]", item, before, tie, current or parent, causes)
+            _check(level.items, f"{path}[{index}]", item, before, tie, seen, causes)
 
 
 def _check_fields(
@@ -350,30 +338,18 @@ def _check_fields(
     path: str,
     new: dict[str, Any],
     old: Any,
-    current: _Correlation | None,
-    parent: _Correlation | None,
+    tie: _Tie | None,
+    seen: bool,
     causes: list[Cause],
 ) -> None:
     olds = old if old.__class__ is dict else {}
     if level.entries is not None:
         for key, item in new.items():
-            tie = _tied(level.entries, key, item, olds, current)
-            _check(
-                level.entries, f"{path}[{key}]", item, olds.get(key), tie, current or parent, causes
-            )
+            _check(level.entries, f"{path}[{key}]", item, olds.get(key), tie, seen, causes)
     for name, below in level.fields.items():
         if name in new:
-            tie = _tied(below, name, new[name], olds, current)
             where = f"{path}.{name}" if path else name
-            _check(below, where, new[name], olds.get(name), tie, current or parent, causes)
-
-
-def _tied(
-    level: _Level, key: str, item: Any, olds: dict[str, Any], current: _Correlation | None
-) -> _Correlation | None:
-    if current is None or key not in olds:
-        return None
-    return _Correlation(level.node, item, olds[key], current.seen)
+            _check(below, where, new[name], olds.get(name), tie, seen, causes)
 
 
 def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause | None:

@@ -123,7 +123,8 @@ def same(body: Body, old: Body) -> bool:
 
 
 def _only_status(kind: Kind, body: Body, old: Body) -> Body:
-    result = {name: value for name, value in old.items() if name != "status"}
+    result = {**old}
+    result.pop("status", None)
     if "status" in body:
         result["status"] = body["status"]
     if kind.custom:
