@@ -113,9 +113,8 @@ class Shape:
                 value[key] = settled
         for key in gone:
             del value[key]
-        for key, empty in self._always.items():
-            if key not in value:
-                value[key] = empty()
+        if not self._always.keys() <= value.keys():
+            value |= {key: empty() for key, empty in self._always.items() if key not in value}
         return value
 
 

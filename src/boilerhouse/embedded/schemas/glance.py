@@ -11,8 +11,7 @@ contain themselves) it does not take, and the walk decides. Only a walk ever ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Union
 
 import msgspec
@@ -23,7 +22,7 @@ from boilerhouse.embedded.schemas.validate import obeys
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
 _META: Final = ("apiVersion", "kind", "metadata")
-# Texts that are remembered to obey, or not, and the longest of them.
+# Texts that are remembered to obey, and the longest of them.
 _KEPT: Final = 256
 _SHORT: Final = 128
 
@@ -35,13 +34,20 @@ class _Inexpressible(Exception):
 class _Obedient(type):
     """A type of strings that obey what a schema says of them."""
 
-    obeys: Callable[[str], bool]
-    known: Callable[[str], bool]
+    text: Text
+    known: set[str]  # some that do: phases, reasons, names come again and again
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if value.__class__ is not str:
+        return value.__class__ is str and (value in cls.known or cls._obeys(value))
+
+    def _obeys(cls, value: str) -> bool:
+        if not obeys(cls.text, value):
             return False
-        return cls.known(value) if len(value) <= _SHORT else cls.obeys(value)
+        if len(value) <= _SHORT:
+            if len(cls.known) >= _KEPT:
+                cls.known.clear()
+            cls.known.add(value)
+        return True
 
 
 class Glance:
@@ -144,9 +150,7 @@ def _text_type(text: Text | None) -> Any:
         return str
     if text.pattern is None and text.is_format is None:
         return Annotated[str, _length(text.least, text.most)]
-    ask = partial(obeys, text)
-    known = lru_cache(maxsize=_KEPT)(ask)
-    return _Obedient("Text", (), {"obeys": staticmethod(ask), "known": staticmethod(known)})
+    return _Obedient("Text", (), {"text": text, "known": set()})
 
 
 def _int_type(number: Number | None) -> Any:

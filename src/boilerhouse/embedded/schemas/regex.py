@@ -72,10 +72,6 @@ class Pattern:
             answer = self._answers[text] = self._engine.search(text.encode()) is not None
         return answer
 
-    def known(self, text: str) -> bool:
-        """Tell whether the text is remembered as one that matches."""
-        return self._answers.get(text, False)
-
     def find(self, text: str) -> Iterator[str]:
         """Yield the matches that do not overlap; each is looked for when it is asked for."""
         end = -1
