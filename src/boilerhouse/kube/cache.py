@@ -220,7 +220,7 @@ class Cache(Mapping[Key, T]):
         revision = version(item)
         if revision < self.revision:
             return
-        self._advance(revision)
+        self.bookmark(revision)
         key, uid = key_of(item), item.metadata.uid
         until = self._gone.get(uid)
         if until is not None:
@@ -237,30 +237,34 @@ class Cache(Mapping[Key, T]):
 
     def drop(self, key: Key, revision: int) -> None:
         """Leave out an object that the watch told of but that cannot be read."""
-        self._advance(revision)
+        self.bookmark(revision)
         held = self._items.get(key)
         if held is not None and version(held) <= revision:
             self._put(key, None)
 
     def bookmark(self, revision: int) -> None:
         """Note that everything up to `revision` has been told: a bookmark, or what was no news."""
-        self._advance(revision)
+        if revision > self.revision:
+            self.revision = revision
+        if revision > self._newest:
+            self._newest = revision
 
     def observe(self, item: T, *, selected: bool = True) -> None:
         """Merge the answer to an own write; old news changes nothing."""
-        revision = version(item)
-        if revision <= self.revision or revision < self._gone.get(item.metadata.uid, 0):
+        revision, uid = version(item), item.metadata.uid
+        if revision <= self.revision or revision < self._gone.get(uid, 0):
             return
-        self._newest = max(self._newest, revision)
+        if revision > self._newest:
+            self._newest = revision
         key = key_of(item)
         held = self._items.get(key)
-        if not _newer(item, held):
+        if held is not None and revision <= version(held):
             return
         if selected:
-            self._gone.pop(item.metadata.uid, None)
+            self._gone.pop(uid, None)
             self._put(key, item)
             return
-        self._remember_gone(item.metadata.uid, revision)
+        self._remember_gone(uid, revision)
         if held is not None:
             self._put(key, None)
 
@@ -276,20 +280,14 @@ class Cache(Mapping[Key, T]):
         while len(self._gone) > MAX_GONE:
             self._gone.popitem(last=False)
 
-    def _advance(self, revision: int) -> None:
-        if revision > self.revision:
-            self.revision = revision
-        if revision > self._newest:
-            self._newest = revision
-
     def _put(self, key: Key, item: T | None) -> None:
         change = Change(key, self._items.get(key), item)
         # All that may raise comes first: a change is taken in whole or not at all.
-        moves = [
-            (index, values)
-            for index in self._indexes
-            if (values := index.moves(key, item)) is not None
-        ]
+        moves = []
+        for index in self._indexes:
+            values = index.moves(key, item)
+            if values is not None:
+                moves.append((index, values))
         if item is None:
             self._items.pop(key, None)
         else:

@@ -361,7 +361,8 @@ class Client:
         *,
         ahead: bool = False,
     ) -> T:
-        request = _request(method, path, body, content, ahead=ahead)
+        headers = {"content-type": content}
+        request = Request(method, path, (), headers, msgspec.json.encode(body), ahead)
         return listing.one(resource, await self.call(request))
 
 
@@ -374,14 +375,11 @@ def _request(
     body: object,
     content_type: str = JSON,
     query: Query = (),
-    *,
-    ahead: bool = False,
 ) -> Request:
     if body is None:
         return Request(method, path, tuple(query))
-    encoded = msgspec.json.encode(body)
     headers = {"content-type": content_type}
-    return Request(method, path, tuple(query), headers, encoded, ahead)
+    return Request(method, path, tuple(query), headers, msgspec.json.encode(body))
 
 
 def _query(

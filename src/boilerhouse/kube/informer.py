@@ -137,7 +137,7 @@ class Informer(Generic[T]):
         return self.silence() <= (patience if limit is None else limit)
 
     def get(self, namespace: str, name: str) -> T | None:
-        return self.cache.get(Key(namespace, name))
+        return self.cache.get((namespace, name))
 
     def index(self, values: Callable[[T], Iterable[Hashable]]) -> Index[T]:
         """Keep an index of the cache; see `Cache.index`."""
@@ -154,7 +154,7 @@ class Informer(Generic[T]):
         """
         if self._fields or self._namespace not in (ALL, item.metadata.namespace):
             return
-        selected = selectors.matches(self._labels, item.metadata.labels)
+        selected = not self._labels or selectors.matches(self._labels, item.metadata.labels)
         self.cache.observe(item, selected=selected)
 
     def forget(self, item: Object) -> None:
@@ -193,6 +193,7 @@ class Informer(Generic[T]):
         ) as events:
             async for event in events:
                 self._take(event)
+                self.last_heard = now()
                 said_something = True
                 if self._failures and now() - began >= self._timing.too_short:
                     self._failures = 0
@@ -202,7 +203,8 @@ class Informer(Generic[T]):
         self._heard()
 
     def _take(self, event: WatchEvent[T]) -> None:
-        self.misfits.pop(event.key, None)
+        if self.misfits:
+            self.misfits.pop(event.key, None)
         if event.object is not None:
             self.cache.apply(event.object, deleted=event.type == "DELETED")
         elif event.known or event.type == "BOOKMARK":
@@ -211,7 +213,6 @@ class Informer(Generic[T]):
             self.cache.drop(event.key, int(event.resource_version))
             if event.type != "DELETED":
                 self._misfit(event.key, event.misfit)
-        self._heard()
 
     def _misfit(self, key: Key, why: str) -> None:
         self.misfits[key] = why

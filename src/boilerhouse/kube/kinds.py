@@ -196,7 +196,10 @@ class PodStatus(Part, frozen=True):
 
     def condition(self, name: str) -> Condition | None:
         """Return the condition of that type if it was ever set."""
-        return next((c for c in self.conditions if c.type == name), None)
+        for condition in self.conditions:
+            if condition.type == name:
+                return condition
+        return None
 
 
 class Pod(Bare, frozen=True):

@@ -40,8 +40,10 @@ class Listing(Generic[T]):
 
 def one(resource: Resource[T], reply: Reply) -> T:
     """Read an object."""
-    item: T = decoded(resource.decoder, f"a {resource.kind}", reply.body)
-    return item
+    try:
+        return resource.decode(reply.body)
+    except msgspec.MsgspecError as error:
+        raise _not(f"a {resource.kind}", error) from error
 
 
 def page(resource: Resource[T], reply: Reply) -> Listing[T]:
@@ -51,7 +53,7 @@ def page(resource: Resource[T], reply: Reply) -> Listing[T]:
     except msgspec.ValidationError:
         return _mixed(resource, reply)
     except msgspec.MsgspecError as error:
-        raise InternalError(f"the server's answer is not a list: {error}") from error
+        raise _not("a list", error) from error
     return _listing(whole.items or [], whole.metadata, {})
 
 
@@ -60,7 +62,11 @@ def decoded(decoder: msgspec.json.Decoder[D], what: str, body: bytes | msgspec.R
     try:
         return decoder.decode(body)
     except msgspec.MsgspecError as error:
-        raise InternalError(f"the server's answer is not {what}: {error}") from error
+        raise _not(what, error) from error
+
+
+def _not(what: str, error: msgspec.MsgspecError) -> InternalError:
+    return InternalError(f"the server's answer is not {what}: {error}")
 
 
 def anything(reply: Reply) -> Any:

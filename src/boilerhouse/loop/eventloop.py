@@ -34,6 +34,7 @@ LONGER = 0.004  # seconds of it, after all of it was held back for `HELD`
 HELD = 0.036  # seconds; a claim takes less
 STEP = 0.003  # seconds between two looks whether somebody is still in the foreground
 
+_call_soon = uvloop.Loop.call_soon  # for every step of every task: not looked up each time
 _clock = SystemClock()  # a loop's own time stands still during a turn of it
 
 
@@ -58,7 +59,7 @@ class EventLoop(uvloop.Loop):
         """Have it called in the next turn of the loop, or when it is its piece's turn."""
         piece = PIECE.get() if context is None else context.get(PIECE)
         if piece is None or not _is_step(callback) or not piece.can_wait():
-            return super().call_soon(callback, *args, context=context)
+            return _call_soon(self, callback, *args, context=context)
         handle = asyncio.Handle(callback, args, self, context)
         if not self._aside:
             self._since = _clock.monotonic()
@@ -78,7 +79,7 @@ class EventLoop(uvloop.Loop):
     def _look_soon(self) -> None:
         """Look after everything that is due now: what came before a step must not be overtaken."""
         self._due = len(self._aside)
-        super().call_soon(self._look, context=self._nobody)
+        _call_soon(self, self._look, context=self._nobody)
 
     def _look(self) -> None:
         try:
