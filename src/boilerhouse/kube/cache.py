@@ -65,13 +65,13 @@ class Index(Generic[T]):
 
     def __init__(self, items: Mapping[Key, T], values: Callable[[T], Iterable[Hashable]]) -> None:
         self._items = items
-        self._values_of = values
+        self.values_of = values
+        self.noted: dict[Key, tuple[Hashable, ...]] = {}  # the values of each object
         self._buckets: dict[Hashable, set[Key]] = {}
-        self._values: dict[Key, tuple[Hashable, ...]] = {}
 
     def get(self, value: Hashable) -> list[T]:
         """Return the objects that have this value, in the order of their keys."""
-        return [self._items[key] for key in sorted(self._buckets.get(value, ()))]
+        return list(map(self._items.__getitem__, sorted(self._buckets.get(value, ()))))
 
     def count(self, value: Hashable) -> int:
         return len(self._buckets.get(value, ()))
@@ -80,20 +80,15 @@ class Index(Generic[T]):
         """Return every value that some object has."""
         return list(self._buckets)
 
-    def moves(self, key: Key, item: T | None) -> tuple[Hashable, ...] | None:
-        """Return the values that an object is to be noted under; None if they are the same."""
-        values = () if item is None else tuple(self._values_of(item))
-        return None if values == self._values.get(key, ()) else values
-
     def put(self, key: Key, values: tuple[Hashable, ...]) -> None:
         """Note an object under its values, instead of those it had before."""
-        for value in self._values.pop(key, ()):
+        for value in self.noted.pop(key, ()):
             bucket = self._buckets[value]
             bucket.discard(key)
             if not bucket:
                 del self._buckets[value]
         if values:
-            self._values[key] = values
+            self.noted[key] = values
             for value in values:
                 self._buckets.setdefault(value, set()).add(key)
 
@@ -285,8 +280,8 @@ class Cache(Mapping[Key, T]):
         # All that may raise comes first: a change is taken in whole or not at all.
         moves = []
         for index in self._indexes:
-            values = index.moves(key, item)
-            if values is not None:
+            values = () if item is None else tuple(index.values_of(item))
+            if values != index.noted.get(key, ()):
                 moves.append((index, values))
         if item is None:
             self._items.pop(key, None)

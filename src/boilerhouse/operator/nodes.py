@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Node
-from boilerhouse.kube.views import Views
 
 
 class Nodes:
     def __init__(self, nodes: Informer[Node]) -> None:
-        self._nodes = nodes
-        self._views = Views(_is_healthy)
+        self._healthy = nodes.index(lambda node: [node.metadata.name] if _is_healthy(node) else [])
 
     def healthy(self, name: str) -> bool:
         """Whether a node is Ready and not being emptied. One that is not known is neither."""
-        node = self._nodes.get("", name)
-        return node is not None and self._views.of(node)
+        return self._healthy.count(name) > 0
 
 
 def _is_healthy(node: Node) -> bool:
