@@ -178,10 +178,14 @@ def timings(stages: Mapping[str, float], total: float) -> dict[str, float]:
 
     What no stage accounts for is the stage `api`.
     """
-    micros = {name: round(max(seconds, 0.0) * 1e6) for name, seconds in stages.items()}
-    whole = max(round(total * 1e6), sum(micros.values()))
-    micros["api"] = micros.get("api", 0) + whole - sum(micros.values())
-    return {name: count / 1000 for name, count in micros.items()} | {"total": whole / 1000}
+    shown, spent = {}, 0
+    for name, seconds in stages.items():
+        micros = round(max(seconds, 0.0) * 1e6)
+        shown[name] = micros / 1000
+        spent += micros
+    whole = max(round(total * 1e6), spent)
+    shown["api"], shown["total"] = (whole - spent) / 1000, whole / 1000
+    return shown
 
 
 def resource(body: Mapping[str, Any]) -> Resource:

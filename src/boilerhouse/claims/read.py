@@ -153,7 +153,8 @@ class Reader:
         corrupt = memory.corrupt.get(key, claim.uid) or ""
         stored = memory.stored.get(key, claim.uid)
         active = status.phase == ClaimPhase.ACTIVE
-        had = None if status.phase in _OBTAINING else pod  # what the tenant has used
+        obtaining = status.phase in _OBTAINING
+        had = None if obtaining else pod  # what the tenant has used
         number = 0 if status.release is None else status.release.round
         hooked = False
         if pod is not None and workload is not None and workload.has_hooks:
@@ -169,7 +170,7 @@ class Reader:
             strays=strays,
             setback=memory.setback(key, claim),
             busy=self.jobs.of(key),
-            sole=memory.sole.get(key, looked_at(claim)) is not None,
+            sole=obtaining and memory.sole.get(key, looked_at(claim)) is not None,
             stored=stored,
             # Noted of a claim that starts clean, and of no other.
             unanswered=not claim.resume and memory.unanswered.get(key, claim.uid) is not None,

@@ -107,7 +107,9 @@ class Seen(Struct, frozen=True):
     cordoned: str = ""  # name of the node, if it is this instance's turn to leave it (cordons.py)
     spare: Intent | None = None  # a warm Pod that nobody else in this process will choose
     strays: tuple[InstanceSeen, ...] = ()  # carry the claim's reference, and are not its Pod
-    sole: bool = False  # nobody else claims for this tenant and workload, and nobody can begin to
+    # Asked of a claim without an instance: nobody else claims for this tenant and workload, and
+    # nobody can begin to.
+    sole: bool = False
     delivered: bool = False  # the identity is in the instance
     setback: Setback | None = None
     busy: frozenset[str] = frozenset()  # names of steps that are under way in this process

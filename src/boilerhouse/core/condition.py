@@ -53,7 +53,7 @@ Conditions = Annotated[
 
 
 def with_condition(
-    conditions: Sequence[Condition],
+    conditions: tuple[Condition, ...],
     type: str,  # noqa: A002  the field's name on the wire
     status: ConditionStatus,
     reason: str,
@@ -75,6 +75,8 @@ def with_condition(
     stated = Condition(type, status, since, reason, message, generation)
     if old is None:
         return (*conditions, stated)
+    if old == stated:
+        return conditions
     return tuple([stated if one is old else one for one in conditions])
 
 

@@ -19,8 +19,9 @@ for a minute costs one timeout and not a year.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from boilerhouse.agent.protocol import Changes
 from boilerhouse.core.clock import rfc3339
@@ -34,8 +35,7 @@ RE_ASK = (timedelta(seconds=30), timedelta(minutes=5))  # after an answer that t
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesSeen:
+class ChangesSeen(Struct, frozen=True):
     """What was learnt of the watched directories.
 
     Not `complete`: there may be a newer change, or there was no answer at all; `trouble` says why.
@@ -57,16 +57,14 @@ class ChangesSeen:
         return cls(asked_at, _moment(told.newest), told.complete, trouble)
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """It is in use, or might be; nothing but activity changes that before `until` (None: ever)."""
 
     until: datetime | None
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Only its directories can tell: ask for a change in them later than `since`."""
 
     directories: tuple[str, ...]
@@ -78,15 +76,13 @@ class Ask:
         return (self.since - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Restamp:
+class Restamp(Struct, frozen=True):
     """Nothing says when it was last active: write down that it is now, on the Claim as seen."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Struct, frozen=True):
     """It has not been used since then, for as long as the workload allows."""
 
     since: datetime

@@ -8,12 +8,12 @@ it arrives as files. The way there is a port, since the domains do not know the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+
+class Identity(Struct, frozen=True):
     """What becomes the files; token and API address are made of it by whoever delivers."""
 
     tenant: str
