@@ -100,7 +100,7 @@ class Controller(Generic[K, S, P]):
         self._held: dict[K, Place] = {}
         self._let_through: set[K] = set()  # held back before, and not any more
         self._active = 0
-        self._metrics = metrics.of(name)
+        self._metrics = metrics.Of(name)
         self._metrics.watch(
             lambda: len(self.queue), lambda: self.queue.delayed, lambda: self._active
         )
