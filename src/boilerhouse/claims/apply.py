@@ -1,6 +1,7 @@
 """Carries out what was decided about a claim: one coroutine per verb of the Plan.
 
 Do          ─► steps beside each other ─► results into Memory, failures into its setbacks
+            ├► in turn, where whoever they ask is in this process
             └► a job, in a process that does none ─► left to the one that does; its news are ours
 WriteStatus ─► compare-and-swap ─► own write into the informer ─► Event
 WriteIntent ─► compare-and-swap ─► own write into the informer
@@ -83,8 +84,8 @@ _TOLD = frozenset({"Saved", SAVED_IN_PART, *_TROUBLE})
 class Applier:
     """Everything that a claim's plans need to become true.
 
-    With `at_hand`, whoever is asked by steps is in this process, and waiting for one of them is no
-    time in which another could go on.
+    With `at_hand`, whoever is asked by steps is in this process: while one of them is under way no
+    other could go on anyway, and a task for each would only cost.
     """
 
     client: Client

@@ -23,6 +23,7 @@ from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
 from boilerhouse.claims.restoring import wanted
+from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
@@ -149,44 +150,58 @@ class Reader:
         strays: tuple[InstanceSeen, ...],
     ) -> Seen:
         """Put it together with what steps have found out, as far as that is of what is seen now."""
-        memory, status = self.memory, claim.status
-        corrupt = memory.corrupt.get(key, claim.uid) or ""
-        stored = memory.stored.get(key, claim.uid)
-        active = status.phase == ClaimPhase.ACTIVE
-        obtaining = status.phase in _OBTAINING
-        had = None if obtaining else pod  # what the tenant has used
-        number = 0 if status.release is None else status.release.round
-        hooked = False
-        if pod is not None and workload is not None and workload.has_hooks:
-            turn = wanted(claim, stored) if status.claimed_at is None else str(number)
-            hooked = memory.hooked.get(key, turn_of(pod, turn)) is not None
-        return Seen(
+        memory, phase = self.memory, claim.status.phase
+        seen = Seen(
             now=self.clock.now(),
             claim=claim,
             workload=workload,
             pod=pod,
-            pod_on_healthy_node=pod is None or self.healthy(pod.node),
-            cordoned=self.turn(pod) if pod is not None and active else "",
             strays=strays,
             setback=memory.setback(key, claim),
             busy=self.jobs.of(key),
-            sole=obtaining and memory.sole.get(key, looked_at(claim)) is not None,
-            stored=stored,
+            delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
+            stored=memory.stored.get(key, claim.uid),
+            hooked=workload is not None and workload.has_hooks and self._is_hooked(key, claim, pod),
+        )
+        if phase in _OBTAINING:
+            return self._to_be_obtained(key, claim, pod, seen)
+        if pod is None:
+            return seen
+        if phase == ClaimPhase.ACTIVE:
+            usage = memory.usage(key, pod) if pod.overlays else None
+            changes = memory.changes.get(key, pod.uid)
+            return replace(seen, cordoned=self.turn(pod), changes=changes, usage=usage)
+        number = release_of(claim.status).round
+        saved = memory.saved.get(key, frozen_as(pod, number))
+        thawed = memory.thawed.get(key, frozen_as(pod, max(number, claim.again)))
+        return replace(seen, saved=saved, thawed=thawed is not None)
+
+    def _to_be_obtained(
+        self, key: Key, claim: ClaimSeen, pod: InstanceSeen | None, seen: Seen
+    ) -> Seen:
+        """Add what is asked of a claim that has no instance yet."""
+        memory, uid = self.memory, claim.uid
+        corrupt = memory.corrupt.get(key, uid) or ""
+        skipped = None if pod is None or pod.restored is None else memory.skipped.get(key, pod.uid)
+        return replace(
+            seen,
+            pod_on_healthy_node=pod is None or self.healthy(pod.node),
+            sole=memory.sole.get(key, looked_at(claim)) is not None,
             # Noted of a claim that starts clean, and of no other.
-            unanswered=not claim.resume and memory.unanswered.get(key, claim.uid) is not None,
+            unanswered=not claim.resume and memory.unanswered.get(key, uid) is not None,
             corrupt=corrupt,
             previous=memory.previous.get(key, corrupt) if corrupt else None,
-            delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
-            skipped=(pod is not None and pod.restored and memory.skipped.get(key, pod.uid)) or (),
-            hooked=hooked,
-            saved=None if had is None else memory.saved.get(key, frozen_as(had, number)),
-            thawed=had is not None and self._is_thawed(key, claim, had, number),
-            changes=None if had is None else memory.changes.get(key, had.uid),
-            usage=None if had is None or not had.overlays else memory.usage(key, had),
+            skipped=skipped or (),
         )
 
-    def _is_thawed(self, key: Key, claim: ClaimSeen, pod: InstanceSeen, number: int) -> bool:
-        return self.memory.thawed.get(key, frozen_as(pod, max(number, claim.again))) is not None
+    def _is_hooked(self, key: Key, claim: ClaimSeen, pod: InstanceSeen | None) -> bool:
+        if pod is None:
+            return False
+        status, memory = claim.status, self.memory
+        turn = str(release_of(status).round)
+        if status.claimed_at is None:
+            turn = wanted(claim, memory.stored.get(key, claim.uid))
+        return memory.hooked.get(key, turn_of(pod, turn)) is not None
 
     def _with_spare(self, key: Key, seen: Seen) -> Seen:
         """Reserve a warm Pod if the decision would take one."""

@@ -103,27 +103,28 @@ class Seen(Struct, frozen=True):
     claim: ClaimSeen | None  # None: gone, the server said so
     workload: Blueprint | None = None  # None: gone, the server said so
     pod: InstanceSeen | None = None  # of the intent's name; None: gone, the server said so
-    pod_on_healthy_node: bool = True
-    cordoned: str = ""  # name of the node, if it is this instance's turn to leave it (cordons.py)
-    spare: Intent | None = None  # a warm Pod that nobody else in this process will choose
     strays: tuple[InstanceSeen, ...] = ()  # carry the claim's reference, and are not its Pod
-    # Asked of a claim without an instance: nobody else claims for this tenant and workload, and
-    # nobody can begin to.
-    sole: bool = False
-    delivered: bool = False  # the identity is in the instance
     setback: Setback | None = None
     busy: frozenset[str] = frozenset()  # names of steps that are under way in this process
     # Results of steps, each for this very claim, instance and round; None: not known here.
+    delivered: bool = False  # the identity is in the instance
     stored: str | None = None  # digest of the current version of the tenant's files; "": none
-    unanswered: bool = False  # that was asked for in vain, and is not needed yet
+    hooked: bool = False  # the hook of this turn has run
+    # Of a claim that has no instance yet, and of no other:
+    pod_on_healthy_node: bool = True
+    spare: Intent | None = None  # a warm Pod that nobody else in this process will choose
+    sole: bool = False  # nobody else claims for this tenant and workload, and nobody can begin to
+    unanswered: bool = False  # `stored` was asked for in vain, and is not needed yet
     corrupt: str = ""  # digest of a version whose stored bytes are bad
     previous: str | None = None  # digest of the newest good version before that one; "": none
     skipped: tuple[str, ...] = ()  # entries of a restored version that have no place any more
-    hooked: bool = False  # the hook of this turn has run
-    saved: SavedSeen | None = None
-    thawed: bool = False
+    # Of an Active one:
+    cordoned: str = ""  # name of the node, if it is this instance's turn to leave it (cordons.py)
     changes: ChangesSeen | None = None
     usage: UsageSeen | None = None
+    # Of one on its way out:
+    saved: SavedSeen | None = None
+    thawed: bool = False
 
 
 # Steps: idempotent, and safe to be carried out by several processes at once.
