@@ -9,6 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boilerhouse.catalogue import crds
+from boilerhouse.embedded.builtin.index import kinds
+from boilerhouse.embedded.crd.kind import kind_from_crd
+from boilerhouse.embedded.kind import Kind
+from boilerhouse.embedded.schemas.glance import Glance
 from boilerhouse.embedded.schemas.schema import Schema
 from tests.unit.embedded.schema_cases import CASES, Case, root
 from tests.unit.embedded.update_cases import UPDATES, Update
@@ -42,6 +47,24 @@ def test_a_walk_of_both_sides_comes_to_the_same(case: Update) -> None:
         for spec in (case.old, case.new):
             body = {"spec": spec}
             assert outcome(openapi, body) == outcome(walked(openapi), body)
+
+
+NAMES = ("BoilerhouseClaim", "BoilerhousePool", "BoilerhouseWorkload", "Event", "Lease", "Pod")
+OFTEN_WRITTEN = [kind for kind in (*map(kind_from_crd, crds()), *kinds()) if kind.kind in NAMES]
+
+
+@pytest.mark.parametrize("kind", OFTEN_WRITTEN, ids=lambda kind: kind.kind)
+def test_kinds_that_are_often_written_are_seen_at_a_glance(kind: Kind) -> None:
+    """Their schemas can be expressed as types, so that a right object needs no walk."""
+    assert Glance(kind.schema.root).right({"apiVersion": "v1", "kind": kind.kind})
+
+
+def test_only_what_is_right_is_right_at_a_glance() -> None:
+    """An object passes; the same with another field, a null or a wrong type does not."""
+    glance = Glance(Schema.compile(DEEP).root)
+    assert glance.right({"spec": {"a": "ab", "e": 9, "l": [{"a": "x"}]}})
+    for wrong in ({"z": 1}, {"b": None}, {"j": 1}, {"b": "c"}, {"e": 10}, {"l": [{}]}):
+        assert not glance.right({"spec": {"a": "ab", **wrong}})
 
 
 TEXTS = st.sampled_from(["", "a", "b", "ab", "ab\n", "abc", "ß", "2026-01-02T03:04:05Z", "soon"])

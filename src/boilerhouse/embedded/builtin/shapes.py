@@ -19,7 +19,7 @@ from typing import Any
 
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.embedded.policy.quantity import BadQuantity, spelled, spelled_resource
-from boilerhouse.embedded.schemas.node import MISSING, NOTHING, fresh
+from boilerhouse.embedded.schemas.node import MISSING, NOTHING
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
@@ -94,8 +94,9 @@ class Shape:
             seen = NOTHING
         fields, scalars, drops = self._fields, self._scalars, self._drops
         gone: list[str] = []
-        for key, item in fresh(value, seen).items():
-            if item and item.__class__ is scalars.get(key):
+        for key, item in value.items():
+            was = seen.get(key, MISSING)
+            if item is was or (item and item.__class__ is scalars.get(key)):
                 continue
             settle = fields.get(key)
             if settle is None:
@@ -104,7 +105,7 @@ class Shape:
                 gone.append(key)
                 continue
             try:
-                settled = settle(item, seen.get(key, MISSING))
+                settled = settle(item, was)
             except Unlike as problem:
                 raise problem.within(f".{key}") from None
             if not settled and key in drops:
@@ -245,9 +246,12 @@ def _map_of(element: Settle, zero: Any) -> Settle:
         if value.__class__ is not dict:
             raise _unlike(value, "an object")
         seen = was if was.__class__ is dict else NOTHING
-        for key, item in fresh(value, seen).items():
+        for key, item in value.items():
+            before = seen.get(key, MISSING)
+            if item is before:
+                continue
             try:
-                value[key] = zero if item is None else element(item, seen.get(key, MISSING))
+                value[key] = zero if item is None else element(item, before)
             except Unlike as problem:
                 raise problem.within(f"[{key}]") from None
         return value

@@ -10,8 +10,6 @@ tree may be a graph, and may contain itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import compress, repeat
-from operator import is_not
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,8 +43,7 @@ def fresh(value: dict[str, Any], seen: Seen) -> dict[str, Any]:
     """Return the fields of a dict that are not the very ones which have been seen."""
     if not seen:
         return value
-    before = map(seen.get, value, repeat(MISSING))
-    return dict(compress(value.items(), map(is_not, value.values(), before)))
+    return {key: item for key, item in value.items() if item is not seen.get(key, MISSING)}
 
 
 class SchemaError(ValueError):

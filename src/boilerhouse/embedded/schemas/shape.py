@@ -49,18 +49,16 @@ def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = N
 
 
 def _map_list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
+    names = node.list_keys
+    try:
+        if len(names) == 1 and len({item[names[0]] for item in value}) == len(value):
+            return  # most have one key, and values of it that differ
+    except (KeyError, TypeError):
+        pass  # an item is no object, has no key, or one that is no scalar
     for index, item in enumerate(value):
         if item is not None and item.__class__ is not dict:
             message = "must be an object for an array of list-type map"
             causes.append(invalid_value(f"{path}[{index}]", item, message))
-            return
-    if len(value) < 2:
-        return
-    names = node.list_keys
-    if len(names) == 1:  # most are; a set tells the common case apart without any encoding
-        key = names[0]
-        scalars = {_hashable(item.get(key)) if item else None for item in value}
-        if len(scalars) == len(value):
             return
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
     _repeats(keys, path, causes)
