@@ -63,7 +63,10 @@ def test_only_what_is_right_is_right_at_a_glance() -> None:
     """An object passes; the same with another field, a null or a wrong type does not."""
     glance = Glance(Schema.compile(DEEP).root)
     assert glance.right({"spec": {"a": "ab", "e": 9, "l": [{"a": "x"}]}})
-    for wrong in ({"z": 1}, {"b": None}, {"j": 1}, {"b": "c"}, {"e": 10}, {"l": [{}]}):
+    wrongs: list[dict[str, Any]] = [
+        {"z": 1}, {"b": None}, {"j": 1}, {"b": "c"}, {"e": 10}, {"l": [{}]},
+    ]  # fmt: skip
+    for wrong in wrongs:
         assert not glance.right({"spec": {"a": "ab", **wrong}})
 
 

@@ -177,10 +177,12 @@ def _inside(left: Type, right: Type, a: Run, b: Run) -> tuple[Type, Run] | None:
         same, convert = equality(left, element), element.convert
 
         def contains(env: Env) -> bool:
-            wanted, items = a(env), b(env)
-            return any(
-                same(wanted, item if convert is None else convert(item)) for item in paid(items)
-            )
+            wanted = a(env)
+            for item in b(env):
+                budget.spend(COMPARISON)
+                if same(wanted, item if convert is None else convert(item)):
+                    return True
+            return False
 
         return BOOL, contains
     if right.kind == "map" and agree(left, right.key or DYN):
@@ -313,4 +315,14 @@ def _same_lists(left: Type, right: Type) -> Function:
         return same_keyed
     if kind == "set":
         return lambda a, b: len(a) == len(b) and all(any(same(x, y) for y in paid(b)) for x in a)
-    return lambda a, b: len(a) == len(b) and all(map(same, paid(a), b))
+
+    def same_ordered(a: Any, b: Any) -> bool:
+        if len(a) != len(b):
+            return False
+        for x, y in zip(a, b, strict=True):
+            budget.spend(COMPARISON)
+            if not same(x, y):
+                return False
+        return True
+
+    return same_ordered

@@ -122,19 +122,20 @@ def divide_floats(a: float, b: float) -> float:
 
 def equal(a: Any, b: Any) -> bool:
     """Compare finished values; numbers of different types compare by value, true is not 1."""
-    if a.__class__ is b.__class__:
-        if a.__class__ is list:
+    kind = a.__class__
+    if kind is b.__class__:
+        if kind is list:
             spend(len(a))
             return len(a) == len(b) and all(map(equal, a, b))
-        if a.__class__ is dict:
+        if kind is dict:
             spend(len(a))
             return a.keys() == b.keys() and all(equal(value, b[key]) for key, value in a.items())
-        if a.__class__ is Optional:
+        if kind is Optional:
             return a.present == b.present and equal(a.value, b.value)
         compare(a)
         return bool(a == b)
     numbers = (int, float)
-    return a.__class__ in numbers and b.__class__ in numbers and bool(a == b)
+    return kind in numbers and b.__class__ in numbers and bool(a == b)
 
 
 def show(value: Any) -> str:
