@@ -173,6 +173,33 @@ async def test_a_cancelled_reader_can_go_on(store: Store) -> None:
     assert told(await watch.batch()) == [("ADDED", "a", 2)]
 
 
+async def test_a_watch_of_one_object_sleeps_through_the_others(store: Store) -> None:
+    """Changes of other objects wake nobody, are passed over, and never make the watch too old."""
+    watch = store.watch("pods", 1, name="mine")
+    waiting = asyncio.create_task(watch.batch())
+    await asyncio.sleep(0)
+    for number in range(30):  # more than are retained
+        await store.submit(Put(key(f"other-{number}"), body("other")))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert watch.revision == store.revision == 31
+    await store.submit(Put(key("mine"), body("mine")), Put(key("other"), body("other")))
+    assert told(await waiting) == [("ADDED", "mine", 32), ("ADDED", "other", 33)]
+
+
+async def test_a_watch_of_one_object_that_is_nudged_misses_nothing(store: Store) -> None:
+    """Between being woken for another reason and sleeping again, its own changes are kept."""
+    watch = store.watch("pods", 1, name="mine")
+    waiting = asyncio.create_task(watch.batch())
+    await asyncio.sleep(0)
+    watch.nudge()
+    await store.submit(Put(key("other"), body("other")))
+    await store.submit(Put(key("mine"), body("mine")))
+    await store.submit(Put(key("other"), body("other")))
+    found = await waiting + (await watch.batch() if watch.behind else [])
+    assert ("ADDED", "mine", 3) in told(found)
+
+
 async def test_a_line_is_encoded_once_for_all_watchers(store: Store) -> None:
     """Every watcher of the same kind gets the very same bytes object."""
     first, second = store.watch("pods", 1), store.watch("pods", 1, "default")

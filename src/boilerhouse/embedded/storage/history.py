@@ -4,7 +4,8 @@ commit ──► History.publish ──► one log per (resource, namespace) ─
 
 A subscription owns no queue: it is a position in a log that all its peers share, so an event costs
 one append however many watch, plus one wake-up for each that sleeps. A watcher of a quiet resource
-never looks at a busy one. Who falls behind so far that the history has moved on gets `Overrun`.
+never looks at a busy one, and one of a single object sleeps through the others. Who falls behind so
+far that the history has moved on gets `Overrun`.
 
 The history is bounded by count and by bytes. What counts is what nothing else would keep: versions
 that were replaced or deleted. Objects that live cost what they cost.
@@ -90,10 +91,10 @@ class History:
             return []
         return [log.changes[position] for position in range(log.after(since), log.end)]
 
-    def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
+    def watch(self, resource: str, since: int, namespace: str = "", name: str = "") -> Subscription:
         self._check_retained(since)
         log = self._logs[resource, namespace]  # if it is a new one, nothing is retained of it
-        subscription = Subscription(self, log, since)
+        subscription = Subscription(self, log, since, name)
         log.subscriptions.add(subscription)
         return subscription
 
@@ -158,9 +159,7 @@ class _Log:
         self.changes[self.end] = change
         self.end += 1
         if self.sleeping:
-            for subscription in self.sleeping:
-                subscription.wake()
-            self.sleeping.clear()
+            self.sleeping = {one for one in self.sleeping if one.sleeps_through(change)}
 
     def drop(self) -> None:
         del self.changes[self.start]
@@ -181,11 +180,14 @@ class Subscription:
 
     For one reader: `async for change in subscription`, or `await subscription.batch()` for all that
     is there at once. Ends when it or the store is closed; raises `Overrun` when too far behind.
+
+    With a `name`, changes of other objects wake nobody; they are seen only beside those that do.
     """
 
-    def __init__(self, history: History, log: _Log, since: int) -> None:
+    def __init__(self, history: History, log: _Log, since: int, name: str = "") -> None:
         self._history = history
         self._log = log
+        self._name = name
         self._position = log.after(since)
         self._since = self._seen = since
         self._loop = asyncio.get_running_loop()
@@ -282,6 +284,7 @@ class Subscription:
     def break_off(self) -> None:
         """Let the reader's next step raise `Overrun`."""
         self._position = BEFORE_ANYTHING
+        self._log.sleeping.discard(self)
         self._let_go()
         self.wake()
 
@@ -309,6 +312,14 @@ class Subscription:
         self._log.sleeping.discard(self)
         self._let_go()
         self.wake()
+
+    def sleeps_through(self, change: Change) -> bool:
+        """Pass over the next change, if it is of another object; wake up for any other."""
+        if self._name and self._name != change.key.name:
+            self._position += 1  # who sleeps has seen all before it
+            return True
+        self.wake()
+        return False
 
     def wake(self) -> None:
         waiting = self._waiting

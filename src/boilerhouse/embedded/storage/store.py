@@ -215,12 +215,13 @@ class Store:
             with contextlib.suppress(StoreFailed):
                 await self.submit()
 
-    def watch(self, resource: str, since: int, namespace: str = "") -> Subscription:
+    def watch(self, resource: str, since: int, namespace: str = "", name: str = "") -> Subscription:
         """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
 
-        `since` may lie in the future; changes up to it are then left out.
+        `since` may lie in the future; changes up to it are then left out. Who gives a `name` need
+        not hear of objects that are called otherwise, and may all the same.
         """
-        return self._history.watch(resource, since, namespace)
+        return self._history.watch(resource, since, namespace, name)
 
     def follow(self, see: Callable[[list[Change]], None]) -> Callable[[], None]:
         """Have `see` called with what every commit changes, from now on; returns how to stop.

@@ -149,7 +149,7 @@ class Lists:
                 return self._store.scan_at(target.kind.resource, asked, target.namespace), asked
             except Expired as error:
                 raise Gone(str(error)) from None
-        name = selection.fields and selection.fields.exactly("metadata.name")
+        name = selection.name
         if name and (target.namespace or not target.kind.namespaced):
             one = self._store.get(Key(target.kind.resource, target.namespace, name))
             return ([] if one is None else [one]), current

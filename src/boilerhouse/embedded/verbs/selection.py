@@ -28,6 +28,11 @@ class Selection:
     def everything(self) -> bool:
         return self.labels is None and self.fields is None
 
+    @property
+    def name(self) -> str:
+        """The one name that an object must have; nothing if it may have several."""
+        return (self.fields is not None and self.fields.exactly("metadata.name")) or ""
+
     def matches(self, body: Body) -> bool:
         if self.labels is not None and not self.labels.matches(body["metadata"].get("labels")):
             return False

@@ -95,7 +95,9 @@ class Watches:
             return
         since = current if wanted.initial else wanted.since
         try:
-            subscription = self._store.watch(wanted.kind.resource, since, wanted.namespace)
+            subscription = self._store.watch(
+                wanted.kind.resource, since, wanted.namespace, wanted.selection.name
+            )
         except Expired as error:
             yield _error(Gone(str(error)))
             return
