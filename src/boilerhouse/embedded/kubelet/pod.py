@@ -34,7 +34,7 @@ from boilerhouse.embedded.kubelet.ports import Ports
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.reporting import Reporter
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
-from boilerhouse.embedded.kubelet.turns import Turns
+from boilerhouse.embedded.kubelet.turns import Turns, is_spare
 from boilerhouse.embedded.kubelet.volumes import Volumes, mounts_of
 from boilerhouse.embedded.policy.quantity import Quantity
 from boilerhouse.kube.client import Client
@@ -70,6 +70,7 @@ class PodWorker:
 
     def __init__(self, house: House, pod: Dynamic) -> None:
         self.pod = pod
+        self._spare = is_spare(pod.metadata)
         self.directory = house.directory / pod.metadata.uid
         self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
         self.loops: list[ContainerLoop] = []
@@ -106,6 +107,7 @@ class PodWorker:
     def update(self, pod: Dynamic) -> None:
         """Take what the API says now."""
         self.pod = pod
+        self._spare = is_spare(pod.metadata)
         self._renew(pod.spec)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.ask(float(pod.metadata.deletion_grace_period_seconds or 0))
@@ -150,8 +152,9 @@ class PodWorker:
 
     def _can_wait(self) -> bool:
         """Whether what is done here is for nobody who waits; what was begun here may outlive us."""
-        ends = self._ending.asked.is_set()
-        return not self._over and self._house.turns.can_wait(self.pod.metadata, ends=ends)
+        if self._ending.asked.is_set() and not self._over:
+            return self._house.turns.can_wait(self.pod.metadata, ends=True)
+        return self._spare and not self._over
 
     async def _run(self) -> None:
         if self.finished:
@@ -231,8 +234,6 @@ class PodWorker:
 
     def _renew(self, spec: Body) -> None:
         """Go on with the images that containers have now: the one thing that may change."""
-        if not self.loops:
-            return
         everyone = (*spec.get("initContainers", ()), *spec.get("containers", ()))
         wanted = {one["name"]: one for one in everyone}
         for loop in self.loops:

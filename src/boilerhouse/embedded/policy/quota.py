@@ -4,7 +4,7 @@ write ──► charges(old, new) ──► over a limit: 403
                             └─► new `status.used` of each quota it touches, committed with the write
 
 `status.used` is the truth. It is counted from scratch when a quota is made or its limits change
-(`measure`) and moves with every write after that; see writing.py for why it stays exact.
+and moves with every write after that; see writing.py for why it stays exact.
 """
 
 from __future__ import annotations
@@ -34,9 +34,14 @@ class Quotas:
         self._registry = registry
 
     def charges(self, kind: Kind, key: Key, old: Body | None, new: Body | None) -> list[Put]:
-        """Return the quotas as they are after a write, or refuse the write for one of them."""
+        """Return the quotas as they are after a write, or refuse the write for one of them.
+
+        One that is written itself is measured anew.
+        """
         if not key.namespace:
             return []
+        if new is not None and kind.resource == RESOURCE:
+            self._measure(kind, new)
         puts: list[Put] = []
         for stored in self._store.scan_head(RESOURCE, key.namespace):
             if stored.key == key:
@@ -46,10 +51,8 @@ class Quotas:
                 puts.append(Put(stored.key, changed))
         return puts
 
-    def measure(self, kind: Kind, body: Body) -> None:
+    def _measure(self, kind: Kind, body: Body) -> None:
         """Count what a quota that is being written covers, and put it in its status."""
-        if kind.resource != RESOURCE:
-            return
         hard = body.get("spec", {}).get("hard", {})
         status = body.get("status", {})
         if status.get("hard") == hard and status.get("used", {}).keys() == hard.keys():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, MutableSequence
+from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
 from boilerhouse.embedded.storage.change import Change
@@ -67,15 +67,20 @@ class History:
         self.oldest = oldest
         self.revision = oldest
 
-    def publish(self, changes: Iterable[Change]) -> list[Past]:
+    def publish(self, changes: Sequence[Change]) -> list[Past]:
         """Append committed changes in order, wake who waits for them, and say what is past."""
         logs = self._logs
         for change in changes:
-            self._append(change)
+            self._bytes += change.past_bytes
+            self._fresh_bytes += change.weight
+            self.revision = change.revision
             resource, namespace, _ = change.key
             logs[resource, ""].append(change)
             if namespace:
                 logs[resource, namespace].append(change)
+        self._ring.extend(changes)
+        self._fresh.extend(changes)
+        self._forget_stale()
         past: list[Past] = []
         while len(self._ring) > self._limit or (
             self._bytes > self._max_bytes and len(self._ring) > 1
@@ -114,13 +119,8 @@ class History:
             for subscription in tuple(log.subscriptions):
                 subscription.break_off()
 
-    def _append(self, change: Change) -> None:
-        self.revision = change.revision
-        self._ring.append(change)
-        self._bytes += change.past_bytes
+    def _forget_stale(self) -> None:
         fresh = self._fresh
-        fresh.append(change)
-        self._fresh_bytes += change.weight
         while len(fresh) > FRESH or (self._fresh_bytes > FRESH_BYTES and len(fresh) > 1):
             stale = fresh.popleft()
             self._fresh_bytes -= stale.weight

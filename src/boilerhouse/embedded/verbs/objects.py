@@ -204,7 +204,8 @@ class Verbs:
     ) -> Stored:
         """Write a checked change: nothing if it changes nothing, a removal if it was the last
         thing that held a dying object."""
-        if preparing.same(body, stored.body):
+        old = stored.body
+        if preparing.same(body, old):
             if self._store.get(stored.key) is not stored:
                 await self._store.submit()  # what it equals is not on disk yet
             return stored
@@ -212,7 +213,7 @@ class Verbs:
             return unsaved(stored.key, body)
         if deletion.finished(kind, body):
             return (await self._writer.remove(kind, stored.key, body))[0]
-        return (await self._writer.change(kind, stored.key, body, stored.body, ahead=ahead))[0]
+        return (await self._writer.change(kind, stored.key, body, old, ahead=ahead))[0]
 
     def _name(self, kind: Kind, namespace: str, metadata: dict[str, Any]) -> Key:
         """Return where the object goes, with a generated name if it has none."""
@@ -312,7 +313,8 @@ def _before(kind: Kind, stored: Stored) -> tuple[Body, Seen]:
     a copy, which may be written to.
     """
     if stored.revision >= kind.since:
-        return stored.body, stored.body
+        body = stored.body
+        return body, body
     return decode(stored.raw), NOTHING
 
 
@@ -332,6 +334,8 @@ def _check_namespace(target: Target, metadata: dict[str, Any]) -> None:
 
 def _check_address(target: Target, metadata: dict[str, Any]) -> None:
     name = metadata.get("name", "")
+    if name == target.name and metadata.get("namespace", "") == target.namespace:
+        return
     if not name:
         raise BadRequest(
             f"the name of the object ({target.name} based on URL) was undeterminable: "

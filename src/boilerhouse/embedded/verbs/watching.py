@@ -113,15 +113,13 @@ class Watches:
             # Not in a generator of its own: each piece would have to climb through that one, too.
             bell.begin()
             while True:
-                if subscription.idle:
-                    await subscription.news()
+                # Others have their turn also while there is more to be read at once.
+                await (subscription.news() if subscription.idle else asyncio.sleep(0))
                 changes = subscription.take()
                 if subscription.closed:
                     return  # the store is closing
                 for piece in self._written_out(wanted, changes):
                     yield piece
-                if subscription.behind:
-                    await asyncio.sleep(0)
                 if bell.rang:
                     if bell.over:
                         return

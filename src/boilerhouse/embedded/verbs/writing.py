@@ -28,7 +28,6 @@ class Writer:
     def create(self, kind: Kind, key: Key, body: Body, *also: Put, ahead: bool = False) -> Pending:
         """Store a new object; raises Forbidden when a quota is exhausted."""
         body = _typed(kind, body)
-        self._quotas.measure(kind, body)
         charges = self._quotas.charges(kind, key, None, body)
         return self._store.submit(Put(key, body), *also, *charges, ahead=ahead)
 
@@ -37,7 +36,6 @@ class Writer:
     ) -> Pending:
         """Store a new version; raises Forbidden when what it adds exhausts a quota."""
         body = _typed(kind, body)
-        self._quotas.measure(kind, body)
         charges = self._quotas.charges(kind, key, old, body)
         return self._store.submit(Put(key, body), *charges, ahead=ahead)
 
