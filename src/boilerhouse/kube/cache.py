@@ -28,8 +28,8 @@ A key that is not here proves nothing: ask the server (design rule: a cache neve
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Generic, Literal, NamedTuple, TypeVar, overload
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -38,7 +38,6 @@ from boilerhouse.kube.kinds import Object
 from boilerhouse.kube.resources import Key, key_of
 
 T = TypeVar("T", bound=Object)
-D = TypeVar("D")
 
 NEVER = float("inf")
 MAX_GONE = 4096  # forgetting one too early shows a deleted object for a moment, nothing worse
@@ -115,12 +114,15 @@ class Mark(NamedTuple):
     gone: frozenset[str]
 
 
-class Cache(Mapping[Key, T]):
-    """The objects of one resource, readable as a mapping by `(namespace, name)`."""
+class Cache(dict[Key, T]):
+    """The objects of one resource by `(namespace, name)`: to read, and changed only from here.
+
+    A dict itself, since reads are many: a method of ours for each would cost more than the look-up.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.revision = 0  # everything the server did up to here is reflected
-        self._items: dict[Key, T] = {}
         self._newest = 0
         # UID -> events of it below this revision are old news
         self._gone: OrderedDict[str, float] = OrderedDict()
@@ -128,27 +130,10 @@ class Cache(Mapping[Key, T]):
         # Replaced, never changed: whoever is telling them goes on with those there were.
         self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
 
-    def __getitem__(self, key: tuple[str, str]) -> T:
-        return self._items[key]  # type: ignore[index]  # a Key is such a tuple
-
-    @overload
-    def get(self, key: tuple[str, str], /) -> T | None: ...
-    @overload
-    def get(self, key: tuple[str, str], /, default: T | D) -> T | D: ...
-    def get(self, key: tuple[str, str], /, default: object = None) -> object:
-        # Mapping's own would raise and catch an error for every key that is not here.
-        return self._items.get(key, default)  # type: ignore[call-overload]  # a Key is such a tuple
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
     def index(self, values: Callable[[T], Iterable[Hashable]]) -> Index[T]:
         """Keep an index from now on: `by_label(…)`, `by_owner` or any pure function."""
-        index = Index(self._items, values)
-        for key, item in self._items.items():
+        index = Index(self, values)
+        for key, item in self.items():
             index.put(key, tuple(values(item)))
         self._indexes.append(index)
         return index
@@ -158,7 +143,7 @@ class Cache(Mapping[Key, T]):
 
         Handlers run at once, in order, and must not block: put a key into a queue and return.
         """
-        for key, item in list(self._items.items()):
+        for key, item in list(self.items()):
             self._tell((handler,), Change(key, None, item))
         self._handlers = (*self._handlers, handler)
 
@@ -183,7 +168,7 @@ class Cache(Mapping[Key, T]):
             self._gone.clear()
         listed = {key_of(item): item for item in items}
         for key, item in listed.items():
-            held = self._items.get(key)
+            held = self.get(key)
             if restored:
                 if held != item:
                     self._put(key, item)
@@ -191,8 +176,8 @@ class Cache(Mapping[Key, T]):
                 self._put(key, item)  # what we hold was answered and never came to be
             elif version(item) >= self._gone.get(item.metadata.uid, 0) and _newer(item, held):
                 self._put(key, item)
-        for key in [key for key in self._items if key not in listed]:
-            if restored or version(self._items[key]) <= revision:
+        for key in [key for key in self if key not in listed]:
+            if restored or version(self[key]) <= revision:
                 self._put(key, None)
         for uid in mark.gone:
             self._gone.pop(uid, None)
@@ -207,7 +192,7 @@ class Cache(Mapping[Key, T]):
 
     def holds(self, key: Key, resource_version: str) -> bool:
         """Whether this version of an object is here, or a newer one: its event is no news."""
-        held = self._items.get(key)
+        held = self.get(key)
         return held is not None and version(held) >= int(resource_version)
 
     def apply(self, item: T, *, deleted: bool = False) -> None:
@@ -223,7 +208,7 @@ class Cache(Mapping[Key, T]):
                 del self._gone[uid]
             elif not deleted:
                 return
-        held = self._items.get(key)
+        held = self.get(key)
         if not deleted:
             if held is None or revision > version(held):
                 self._put(key, item)
@@ -233,7 +218,7 @@ class Cache(Mapping[Key, T]):
     def drop(self, key: Key, revision: int) -> None:
         """Leave out an object that the watch told of but that cannot be read."""
         self.bookmark(revision)
-        held = self._items.get(key)
+        held = self.get(key)
         if held is not None and version(held) <= revision:
             self._put(key, None)
 
@@ -252,7 +237,7 @@ class Cache(Mapping[Key, T]):
         if revision > self._newest:
             self._newest = revision
         key = key_of(item)
-        held = self._items.get(key)
+        held = self.get(key)
         if held is not None and revision <= version(held):
             return
         if selected:
@@ -266,7 +251,7 @@ class Cache(Mapping[Key, T]):
     def forget(self, item: Object) -> None:
         """Merge an own deletion: the server has said that the object is gone."""
         self._remember_gone(item.metadata.uid, NEVER)
-        held = self._items.get(key_of(item))
+        held = self.get(key_of(item))
         if held is not None and held.metadata.uid == item.metadata.uid:
             self._put(key_of(item), None)
 
@@ -276,7 +261,7 @@ class Cache(Mapping[Key, T]):
             self._gone.popitem(last=False)
 
     def _put(self, key: Key, item: T | None) -> None:
-        change = Change(key, self._items.get(key), item)
+        change = Change(key, self.get(key), item)
         # All that may raise comes first: a change is taken in whole or not at all.
         moves = []
         for index in self._indexes:
@@ -284,9 +269,9 @@ class Cache(Mapping[Key, T]):
             if values != index.noted.get(key, ()):
                 moves.append((index, values))
         if item is None:
-            self._items.pop(key, None)
+            self.pop(key, None)
         else:
-            self._items[key] = item
+            self[key] = item
         for index, values in moves:
             index.put(key, values)
         self._tell(self._handlers, change)
