@@ -95,11 +95,11 @@ class Shape:
         fields, scalars, drops = self._fields, self._scalars, self._drops
         gone: list[str] = []
         for key, item in value.items():
-            was = seen.get(key, MISSING)
-            if item is was or (item and item.__class__ is scalars.get(key)):
+            if item and item.__class__ is scalars.get(key):
                 continue
             settle = fields.get(key)
-            if settle is None:
+            was = seen.get(key, MISSING)
+            if settle is None or item is was:
                 continue
             if item is None:
                 gone.append(key)
