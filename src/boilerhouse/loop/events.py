@@ -13,8 +13,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
 import structlog
 
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
@@ -32,6 +34,18 @@ LONGEST = 1024  # the API server refuses longer messages
 Type = Literal["Normal", "Warning"]
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """What was told, and when; it is spelled out when it is sent."""
+
+    since: float
+    at: datetime
+    resource: Resource[Any]
+    item: Object
+    reason: str
+    message: str
+    type: Type
+
+
 class Events:
     """Tells Events as `component`. Start it with `async with events.running():`."""
 
@@ -47,7 +61,7 @@ class Events:
         self._clock = clock
         self._component = component
         self._way = way or RightOfWay()
-        self._waiting: deque[tuple[float, dict[str, Any]]] = deque(maxlen=WAITING)  # since when
+        self._waiting: deque[_Told] = deque(maxlen=WAITING)
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._sending = False
@@ -63,32 +77,10 @@ class Events:
         type: Type = "Normal",  # noqa: A002  the field's name on the wire
     ) -> None:
         """Note an Event about an object; returns at once."""
-        meta = item.metadata
-        now = rfc3339(self._clock.now())
         if len(self._waiting) == WAITING:
             self._dropped += 1
-        event = {
-            "metadata": {
-                "name": f"{meta.name}.{new_uid()[:13]}",
-                "namespace": meta.namespace or self._client.namespace,
-            },
-            "involvedObject": {
-                "apiVersion": resource.api_version,
-                "kind": resource.kind,
-                "namespace": meta.namespace,
-                "name": meta.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            },
-            "type": type,
-            "reason": reason,
-            "message": message[:LONGEST],
-            "source": {"component": self._component},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        self._waiting.append((self._clock.monotonic(), event))
+        since, now = self._clock.monotonic(), self._clock.now()
+        self._waiting.append(_Told(since, now, resource, item, reason, message, type))
         self._wake.set()
 
     async def flushed(self) -> None:
@@ -121,17 +113,41 @@ class Events:
     async def _send_all(self, way: RightOfWay | None = None) -> None:
         while self._waiting:
             if way is not None:
-                await way.clear(self._clock.monotonic() - self._waiting[0][0])
-            _, told = self._waiting.popleft()
+                await way.clear(self._clock.monotonic() - self._waiting[0].since)
+            told = self._waiting.popleft()
             self._sending = True
             try:
                 with self._way.working():
-                    await self._client.create(EVENTS, told)
+                    await self._client.create(EVENTS, self._event(told))
             except ApiError as error:
-                log.warning("events.lost", reason=told["reason"], error=str(error))
+                log.warning("events.lost", reason=told.reason, error=str(error))
             finally:
                 self._sending = False
         self._idle.set()
         if self._dropped:
             log.warning("events.dropped", count=self._dropped)
             self._dropped = 0
+
+    def _event(self, told: _Told) -> dict[str, Any]:
+        meta, resource, now = told.item.metadata, told.resource, rfc3339(told.at)
+        return {
+            "metadata": {
+                "name": f"{meta.name}.{new_uid()[:13]}",
+                "namespace": meta.namespace or self._client.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "namespace": meta.namespace,
+                "name": meta.name,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+            "type": told.type,
+            "reason": told.reason,
+            "message": told.message[:LONGEST],
+            "source": {"component": self._component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
