@@ -33,6 +33,7 @@ from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
 from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
+from boilerhouse.embedded.kubelet.spreading import spread
 from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.kubelet.turns import Turns
 from boilerhouse.kube.cache import Change
@@ -100,6 +101,7 @@ class Kubelet:
             resources.callback(memory.close)
             images = await asyncio.to_thread(ImageStore, data / "images", clock)
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
+            spread(data / "pods")
             there = settings.capacity or capacity(data)
             events = Events(client, clock, "kubelet", way=settings.way)
             await resources.enter_async_context(events.running())
