@@ -10,6 +10,7 @@ import pytest
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339_micro
+from boilerhouse.kube.resources import Key
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest, soon
 
@@ -166,7 +167,7 @@ async def test_a_claim_counts_as_activity(rest: Rest) -> None:
     name = (await rest.claim("alice")).json()["claim"]
     for _ in range(5):
         await rest.claim("alice")
-    key = (rest.world.client.namespace, name)
+    key = Key(rest.world.client.namespace, name)
 
     def noted() -> bool:
         claim = rest.house.informers.claims.cache.get(key)

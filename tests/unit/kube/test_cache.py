@@ -139,7 +139,7 @@ def test_remembered_deletions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_reads_like_a_dict() -> None:
     """By key, by a plain tuple, by iteration."""
     cache = listed(make("a", 1), make("b", 2), revision=5)
-    assert cache[A] is cache["default", "a"]
+    assert cache[A] is cache[Key("default", "a")]
     assert cache.get(Key("default", "zork")) is None
     assert sorted(key.name for key in cache) == ["a", "b"]
     assert len(cache) == 2

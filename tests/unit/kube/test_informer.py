@@ -11,7 +11,7 @@ from boilerhouse.core.clock import rng
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer, Timing
 from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
+from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.kube.status import Unavailable
 from tests.unit.kube.memory import MemoryApi
 
@@ -257,7 +257,7 @@ async def test_an_own_write_is_told_once() -> None:
         api.put(f"{ROOT}/mine", {"spec": {"nodeName": "n"}})
         await asyncio.sleep(0.01)
         assert heard == ["mine", "mine"]
-        assert informer.cache["default", "mine"].spec.node_name == "n"
+        assert informer.cache[Key("default", "mine")].spec.node_name == "n"
 
 
 async def test_an_own_write_mends_what_did_not_fit() -> None:
