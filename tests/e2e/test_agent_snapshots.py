@@ -37,6 +37,8 @@ test -e /workspace/state || echo "$state" > /workspace/state
 while :; do printf x >> /workspace/count; sleep 0.01; done
 """
 
+COUNTING = "until test -s /workspace/count; do sleep 0.01; done"  # else it may not have begun
+
 
 def snapshots(stage: Stage) -> SnapshotClient:
     return SnapshotClient(stage.client, stage.route, Agents(stage.client))
@@ -64,6 +66,7 @@ async def count(stage: Stage, name: str) -> int:
 async def test_a_warm_instance_gets_the_past_of_another(stage: Stage) -> None:
     """Saved while it runs, restored under a tenant that has state of its own: the past wins."""
     first = await stage.instance("inst-a", TENANT)
+    await stage.sh("inst-a", COUNTING)
     await stage.sh("inst-a", "echo precious > /workspace/state; mkdir -p /workspace/d/e")
     saved = await save(stage, first)
     before = await count(stage, "inst-a")
@@ -73,7 +76,7 @@ async def test_a_warm_instance_gets_the_past_of_another(stage: Stage) -> None:
     await gone(stage, "inst-a", 30)
 
     second = await stage.instance("inst-b", TENANT)
-    await stage.sh("inst-b", "until test -s /workspace/count; do sleep 0.01; done")
+    await stage.sh("inst-b", COUNTING)
     clock = SystemClock()
     began = clock.monotonic()
     for already in (False, True):
