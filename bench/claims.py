@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import as_a_user
-from bench.figures import Figure, milliseconds, percentile
+from bench.figures import Figure, interpreter, milliseconds, percentile
 from bench.keepalive import Connection
 from bench.store import key, pod
 from boilerhouse.embedded.storage.store import Put, Store
@@ -138,7 +138,8 @@ async def figures(directory: Path) -> list[Figure]:
     async with up(directory / "claims") as port, Connection(port) as connection:
         await ok(connection, "POST", "/workloads", workload("warm", 0.05))
         await ok(connection, "POST", "/workloads", workload("cold", 1))
-        found = [await no_op(connection), await bare_commits(directory / "commits")]
+        found = [interpreter("at first"), await no_op(connection)]
+        found.append(await bare_commits(directory / "commits"))
         found.append(await warm(connection, 60))
         one_by_one = await in_turn(port, fresh(50))
         assert {answer["source"] for _, answer in one_by_one} == {"pool"}
@@ -159,6 +160,7 @@ async def figures(directory: Path) -> list[Figure]:
         assert {answer["source"] for _, answer in cold} == {"cold"}
         found += latency("cold, one by one, image host", cold, 0.060, None)
         found.append(await execs(connection, cold[0][1]["instanceId"]))
+        found.append(interpreter("at last"))
         return found
 
 

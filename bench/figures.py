@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,3 +27,21 @@ def milliseconds(seconds: Sequence[float]) -> str:
     """Spell latencies: median and 99th percentile."""
     p50, p99 = statistics.median(seconds), percentile(seconds, 0.99)
     return f"p50 {p50 * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms"
+
+
+def interpreter(when: str) -> Figure:
+    """Time a fixed piece of Python: how fast the machine is at this moment, for us."""
+    times = []
+    for _ in range(7):
+        began = time.perf_counter()
+        _steps()
+        times.append(time.perf_counter() - began)
+    what = f"yardstick: a fixed piece of Python, {when}"
+    return Figure(what, f"{statistics.median(times) * 1e3:.0f} ms", raw=(*times,))
+
+
+def _steps() -> None:
+    found: dict[int, tuple[int, str]] = {}
+    for number in range(300_000):
+        found[number & 1023] = (number, str(number & 255))
+        found.get(number & 511)

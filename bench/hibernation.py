@@ -25,7 +25,7 @@ import httpx2
 
 from bench.archives import BYTES, FILES, plant
 from bench.claims import API, Timed, claim, fresh, ok, up, warm, workload
-from bench.figures import Figure, milliseconds, percentile
+from bench.figures import Figure, interpreter, milliseconds, percentile
 from bench.keepalive import Connection
 
 ROUNDS = 3
@@ -50,11 +50,12 @@ async def figures(directory: Path) -> list[Figure]:
             body["spec"]["filesystem"]["keepVersions"] = 1
             await ok(connection, "POST", "/workloads", body)
         # Before anything large is removed: what `large` says of ext4 is true of fifty files too.
-        found = await small_ones(connection, port, small)
+        found = [interpreter("at first"), *await small_ones(connection, port, small)]
         found += await large(connection, port, tree, archive)
         await asyncio.to_thread(shutil.rmtree, directory / "tree")
         archive.unlink()
         found += await at_once(connection, port, small)
+        found.append(interpreter("at last"))
         return found
 
 
