@@ -24,7 +24,7 @@ from boilerhouse.api.errors import PROBLEM_JSON, Problem, problem_of
 from boilerhouse.api.sockets import refuse
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import TENANT_RULE
-from boilerhouse.loop.histogram import Histogram
+from boilerhouse.loop.plainmetrics import Histogram
 
 SECONDS = Histogram(
     "boilerhouse_http_seconds",

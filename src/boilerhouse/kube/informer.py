@@ -137,7 +137,7 @@ class Informer(Generic[T]):
         return self.silence() <= (patience if limit is None else limit)
 
     def get(self, namespace: str, name: str) -> T | None:
-        return self.cache.get((namespace, name))  # type: ignore[call-overload,no-any-return]  # a Key is such a tuple
+        return self.cache.get(Key(namespace, name))
 
     def index(self, values: Callable[[T], Iterable[Hashable]]) -> Index[T]:
         """Keep an index of the cache; see `Cache.index`."""

@@ -1,21 +1,24 @@
 """The numbers of the loop, `boilerhouse_reconcile_*`, on the process's default registry.
 
-controller ──► plain numbers (histogram.py) ──► collect ──► whoever asks for metrics
+controller ──► plain numbers (plainmetrics.py) ──► collect ──► whoever asks for metrics
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from prometheus_client import REGISTRY, Gauge
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import Gauge
 
-from boilerhouse.loop.histogram import Histogram
+from boilerhouse.loop.plainmetrics import Counter, Histogram
 
 # From a cached no-op (a millisecond) to a pass that waits for a slow disk or a slow API server.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
+PASSES = Counter(
+    "boilerhouse_reconcile_passes",
+    "Passes by how they ended: done, again, put off, conflict, retry, terminal, error.",
+    ["controller", "result"],
+)
 SECONDS = Histogram(
     "boilerhouse_reconcile_seconds", "Time one pass took.", ["controller"], _SECONDS
 )
@@ -31,32 +34,6 @@ ACTIVE = Gauge("boilerhouse_reconcile_active", "Passes under way.", ["controller
 LEADING = Gauge("boilerhouse_reconcile_leading", "1 while this process holds the lease.")
 
 
-class _Passes(Collector):
-    """Passes by controller and result."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, dict[str, int]] = {}
-
-    def of(self, controller: str) -> dict[str, int]:
-        """Return how many passes of a controller ended how: the same ones each time."""
-        return self._of.setdefault(controller, {})
-
-    def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(
-            "boilerhouse_reconcile_passes",
-            "Passes by how they ended: done, again, put off, conflict, retry, terminal, error.",
-            labels=["controller", "result"],
-        )
-        for controller, results in list(self._of.items()):
-            for result, number in list(results.items()):
-                family.add_metric([controller, result], number)
-        yield family
-
-
-PASSES = _Passes()
-REGISTRY.register(PASSES)
-
-
 class Of:
     """The numbers of one controller: looking a label up costs more than counting."""
 
@@ -64,7 +41,6 @@ class Of:
         self.seconds = SECONDS.of(controller)
         self.wait = WAIT.of(controller)
         self._controller = controller
-        self._passes = PASSES.of(controller)
 
     def watch(
         self, queued: Callable[[], int], delayed: Callable[[], int], active: Callable[[], int]
@@ -76,4 +52,4 @@ class Of:
 
     def ended(self, result: str) -> None:
         """Count a pass by how it ended."""
-        self._passes[result] = self._passes.get(result, 0) + 1
+        PASSES.count(self._controller, result)

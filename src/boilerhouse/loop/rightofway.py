@@ -28,7 +28,6 @@ from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from itertools import count
 from operator import itemgetter
-from types import TracebackType
 
 import msgspec
 
@@ -232,12 +231,7 @@ class Taken:
         self._way.enter(self._what)
         self._expiry = self._loop.call_later(self._way.longest, self._leave)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._leave()
         self._way.forget(self._what)
 
@@ -260,12 +254,7 @@ class Aside:
         self._before = PIECE.get()
         PIECE.set(self._piece)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         PIECE.set(self._before)  # not by its token: a generator may be closed in another context
 
 
@@ -278,11 +267,6 @@ class Working(Aside):
         self._piece.way.begin()
         super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         self._piece.way.end()

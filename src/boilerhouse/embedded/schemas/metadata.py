@@ -38,6 +38,8 @@ class _Managed(msgspec.Struct):
 
 
 class _ObjectMeta(msgspec.Struct):
+    """The fields, by their names on the wire."""
+
     name: str | None = None
     generateName: str | None = None  # noqa: N815
     namespace: str | None = None

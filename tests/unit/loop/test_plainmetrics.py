@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from boilerhouse.loop.histogram import Histogram
+from boilerhouse.loop.plainmetrics import Histogram
 
 
 def test_what_took_how_long_is_told_by_labels() -> None:

@@ -1,6 +1,7 @@
-"""How many took how long, by labels: a histogram of plain numbers.
+"""How many there were, and how long they took, by labels: metrics of plain numbers.
 
-Histogram.of(labels) ──► Times.observe ──► plain numbers ──► collect ──► whoever asks for metrics
+Counter.count(labels)                  ──► plain numbers ──► collect ──► whoever asks for metrics
+Histogram.of(labels) ──► Times.observe ──┘
 
 The library's own take a lock for each number and check each time what they are, which is felt in
 what takes a tenth of a millisecond. These are counted on the event loop, and read when asked for.
@@ -13,9 +14,30 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import REGISTRY
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+
+
+class Counter(Collector):
+    """One metric of the process's default registry; its name there ends in `_total`."""
+
+    def __init__(self, name: str, meaning: str, labels: Sequence[str]) -> None:
+        self._name = name
+        self._meaning = meaning
+        self._labels = labels
+        self._numbers: dict[tuple[str, ...], int] = {}
+        REGISTRY.register(self)
+
+    def count(self, *labels: str) -> None:
+        """Count one with these labels."""
+        self._numbers[labels] = self._numbers.get(labels, 0) + 1
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        for labels, number in list(self._numbers.items()):
+            family.add_metric(labels, number)
+        yield family
 
 
 class Times:
