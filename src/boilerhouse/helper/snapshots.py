@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body, Handler
-from boilerhouse.agent.protocol import Refused, State
+from boilerhouse.agent.protocol import State
 from boilerhouse.helper import wire
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.asking import Asking, HelperUnavailable, Query, read
@@ -47,12 +47,8 @@ class SnapshotClient:
     async def current(self, tenant: str, workload: str) -> Version | None:
         """Return what a claim would restore; None if nothing is stored. Cheap."""
         query = [("tenant", tenant), ("workload", workload)]
-        try:
-            return Version.decode(await self._asking.whole("GET", wire.CURRENT, query))
-        except Refused as refused:
-            if refused.code == "no-snapshot":
-                return None
-            raise
+        found = await self._asking.whole("GET", wire.CURRENT, query)
+        return Version.decode(found) if found else None
 
     async def save(
         self,

@@ -21,94 +21,121 @@ class Circle:
         self.itself = self
 
 
-def dead(generation: int) -> weakref.ref[Circle]:
-    """Return a dead circle that only a look at this generation finds."""
+def dead() -> weakref.ref[Circle]:
+    """Return a dead circle that is older than what is made after it."""
     circle = Circle()
     found = weakref.ref(circle)
-    for younger in range(generation):
-        gc.collect(younger)
+    gc.collect(0)
     return found
 
 
 @pytest.fixture(autouse=True)
-def by_hand() -> Iterator[None]:
-    """Let nobody else look, and nothing be worth a look yet."""
-    before = gc.get_threshold()
+def nobody_else_looks() -> Iterator[None]:
     gc.collect()
-    gc.set_threshold(1 << 30, garbage.ENOUGH, garbage.ENOUGH)
+    garbage.collect_seldom()
     yield
-    gc.set_threshold(*before)
+    gc.enable()
 
 
-def make_much(generation: int) -> None:
-    """Make as much as makes a look at this generation worth it."""
-    if generation == 2:
-        for _ in range(garbage.ENOUGH):
-            gc.collect(1)
-    if generation:
-        for _ in range(garbage.ENOUGH):
-            gc.collect(0)
-    if generation == 0:
-        made.extend([] for _ in range(garbage.YOUNG))
-
-
-made: list[object] = []
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return what the process has, the last of them now."""
+    bytes_now = [100 << 20]
+    monkeypatch.setattr(garbage, "resident", lambda: bytes_now[-1])
+    return bytes_now
 
 
 @asynccontextmanager
 async def collecting(way: RightOfWay) -> AsyncIterator[None]:
     stopping = asyncio.Event()
     task = asyncio.create_task(garbage.collect_when_quiet(way, stopping))
+    await asyncio.sleep(0)
     yield
     stopping.set()
     await task
 
 
-async def test_the_young_are_looked_at_between_claims() -> None:
-    """Not while one is answered; in the next pause."""
-    way = RightOfWay(longest=300)
-    async with collecting(way):
+async def claims(way: RightOfWay, seconds: float) -> None:
+    """Have one every half a second, so that nobody can call it quiet."""
+    for _ in range(int(seconds * 2)):
         with way.taken():
-            circle = dead(0)
-            make_much(0)
-            await asyncio.sleep(5)
-            assert circle() is not None
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(RECENT / 2)
+
+
+async def test_nothing_is_looked_for_while_claims_are_expected(memory: list[int]) -> None:
+    """A second after the last of them everything is."""
+    way = RightOfWay()
+    async with collecting(way):
+        circle = dead()
+        made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
+        await claims(way, garbage.PATIENCE / 2)
+        assert circle() is not None
+        await asyncio.sleep(RECENT)
+        assert circle() is None
+    assert made
+
+
+async def test_a_circle_of_few_objects_may_hold_much(memory: list[int]) -> None:
+    """Memory that has grown is a reason to look, too."""
+    async with collecting(RightOfWay()):
+        circle = dead()
+        memory.append(memory[-1] + garbage.MEMORY - 1)
+        await asyncio.sleep(100)
+        assert circle() is not None
+        memory.append(memory[0] + garbage.MEMORY)
         await asyncio.sleep(2 * garbage.PERIOD)
         assert circle() is None
 
 
-@pytest.mark.parametrize("generation", [1, 2])
-async def test_the_old_are_looked_at_when_nobody_is_expected(generation: int) -> None:
-    """Claims every half a second keep it off; a second after the last one it comes."""
-    way = RightOfWay()
-    async with collecting(way):
-        circle = dead(generation)
-        make_much(generation)
-        for _ in range(20):
-            with way.taken():
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(RECENT / 2)
+async def test_what_was_looked_at_does_not_count_again(memory: list[int]) -> None:
+    """What is kept is not a reason to look for it again and again."""
+    async with collecting(RightOfWay()):
+        made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
+        memory.append(memory[-1] + garbage.MEMORY)
+        await asyncio.sleep(2 * garbage.PERIOD)
+        circle = dead()
+        await asyncio.sleep(100)
         assert circle() is not None
-        await asyncio.sleep(RECENT)
-        assert circle() is None
+    assert made
 
 
-async def test_a_load_that_never_pauses_does_not_keep_memory() -> None:
+async def test_a_load_that_never_pauses_does_not_keep_memory(memory: list[int]) -> None:
     """After a minute everything is looked at whoever waits."""
     way = RightOfWay(longest=300)
     async with collecting(way):
         with way.taken():
-            circle = dead(2)
-            make_much(2)
+            circle = dead()
+            made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
             await asyncio.sleep(garbage.PATIENCE - 5)
             assert circle() is not None
             await asyncio.sleep(10)
+            assert circle() is None
+    assert made
+
+
+async def test_very_much_is_not_put_up_with_for_a_minute(memory: list[int]) -> None:
+    """Whoever waits."""
+    way = RightOfWay(longest=300)
+    async with collecting(way):
+        with way.taken():
+            circle = dead()
+            memory.append(memory[-1] + garbage.TOO_MUCH * garbage.MEMORY)
+            await asyncio.sleep(2 * garbage.PERIOD)
             assert circle() is None
 
 
 async def test_nothing_made_nothing_looked_for() -> None:
     """An idle process does not look again and again."""
     async with collecting(RightOfWay()):
-        circle = dead(0)
+        circle = dead()
         await asyncio.sleep(100)
         assert circle() is not None
+
+
+def test_the_memory_of_this_process() -> None:
+    """It is no less than a Python needs, and grows with what is made."""
+    before = garbage.resident()
+    much = bytearray(b"\1" * (32 << 20))
+    assert 4 << 20 < before <= garbage.resident() - (24 << 20)
+    assert len(much)

@@ -11,7 +11,6 @@ from typing import Any
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Answer, Body, Handler, Request, answering
-from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.helper import wire
 from boilerhouse.helper.helper import Helper
@@ -82,11 +81,8 @@ class Bench:
 
     async def current(self, tenant: str = "anna") -> Version | None:
         query = [("tenant", tenant), ("workload", "shop")]
-        try:
-            return Version.decode(await self.read("GET", wire.CURRENT, *query))
-        except Refused as refused:
-            assert (refused.status, refused.code) == (404, "no-snapshot")
-            return None
+        found = await self.read("GET", wire.CURRENT, *query)
+        return Version.decode(found) if found else None
 
     async def versions(self, tenant: str = "anna") -> list[Version]:
         query = [("tenant", tenant), ("versions", "true")]
