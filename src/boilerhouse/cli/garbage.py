@@ -37,6 +37,7 @@ def collect_seldom() -> None:
 async def collect_when_quiet(way: RightOfWay, stopping: asyncio.Event) -> None:
     """Look for circles when it is worth it and nobody waits, until `stopping`."""
     loop = asyncio.get_running_loop()
+    gc.freeze()  # what a start makes is kept: it need never be looked at
     kept, memory = 0, resident()
     worth_since: float | None = None
     while not await _waited(stopping, PERIOD):

@@ -34,6 +34,7 @@ def nobody_else_looks() -> Iterator[None]:
     gc.collect()
     garbage.collect_seldom()
     yield
+    gc.unfreeze()
     gc.enable()
 
 
@@ -123,6 +124,15 @@ async def test_very_much_is_not_put_up_with_for_a_minute(memory: list[int]) -> N
             memory.append(memory[-1] + garbage.TOO_MUCH * garbage.MEMORY)
             await asyncio.sleep(2 * garbage.PERIOD)
             assert circle() is None
+
+
+async def test_what_was_there_at_first_is_not_looked_at(memory: list[int]) -> None:
+    """It is what a start makes, and that is kept."""
+    circle = dead()
+    async with collecting(RightOfWay()):
+        memory.append(memory[-1] + garbage.MEMORY)
+        await asyncio.sleep(2 * garbage.PERIOD)
+    assert circle() is not None
 
 
 async def test_nothing_made_nothing_looked_for() -> None:
