@@ -14,6 +14,7 @@ import fcntl
 import gc
 import os
 import resource
+import sys
 from collections.abc import Callable
 
 from boilerhouse.agent.archive import confine
@@ -25,6 +26,7 @@ from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root
 _PIECE = 64 << 10
 _PIPE = 1 << 20
 _FILES = 1 << 16
+_SWITCH = 0.0005  # seconds that one thread of a stream waits for the other to give way
 _NICE = 10  # saving can wait for claiming
 
 Report = dict[str, object]
@@ -80,6 +82,7 @@ def _read(length: int) -> bytes:
 
 
 def _run(job: Job, parent: int) -> Report:
+    sys.setswitchinterval(_SWITCH)
     gc.disable()  # nothing here makes circles, and looking for them takes time
     os.umask(0)  # modes are meant
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
