@@ -69,6 +69,8 @@ class Child:
             pass
         await asyncio.shield(self._said)
         await self._process.wait()
+        with contextlib.suppress(OSError):  # that it took no more is known, and was told
+            await self.stdin.wait_closed()
 
 
 async def _all(stream: asyncio.StreamReader) -> bytes:

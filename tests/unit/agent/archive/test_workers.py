@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 import uvloop
 
 from boilerhouse.agent.archive import workers as archive_workers
+from boilerhouse.agent.archive.failures import BadArchive
 from boilerhouse.agent.archive.model import Limits, Owners
 from boilerhouse.agent.archive.packer import Packer, fingerprint
 from boilerhouse.agent.archive.unpacker import Unpacker
@@ -126,6 +128,21 @@ async def test_who_does_not_wait_leaves_no_worker(tmp_path: Path) -> None:
         while children(await stem_of(workers)) or open_files() > before:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.01)
     await workers.close()
+
+
+async def test_a_worker_that_takes_no_more_is_told_of_once(tmp_path: Path) -> None:
+    """By what is raised; nothing is left for the event loop to complain about."""
+    complaints: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, told: complaints.append(told["message"]))
+    unpacker = Unpacker({"/workspace": tmp_path}, limits=Limits(), owners=Owners())
+    with pytest.raises(BadArchive, match="not gzip"):
+        while True:
+            await unpacker.feed(b"no gzip" * 10_000)
+    await unpacker.abort()
+    del unpacker
+    gc.collect()
+    assert complaints == []
 
 
 async def test_saving_gives_way_from_its_start(tmp_path: Path) -> None:
