@@ -118,9 +118,9 @@ async def tar(*arguments: str | Path) -> float:
 async def large(connection: Connection, port: int, tree: Path, archive: Path) -> list[Figure]:
     """Revive and hibernate a large overlay, and do the same with tar, in turns.
 
-    Nothing is removed before all are revived: for minutes after ext4 has lost many inodes it makes
-    new ones slowly, and both would be measured by that alone. So is who comes back right after it
-    was hibernated, which is told apart.
+    Nothing is removed before all are revived: for minutes after an ext4 without a journal has lost
+    many inodes it makes new ones slowly, and both would be measured by that alone. So is who comes
+    back right after it was hibernated, which is told apart.
     """
     czf: list[float] = []
     xzf: list[float] = []

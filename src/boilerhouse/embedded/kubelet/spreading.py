@@ -1,9 +1,10 @@
 """Has the file system keep apart what does not belong together.
 
-ext4 puts the files of a directory where the directory is, and a directory where its parent is. It
-does not use the inode of a file that was deleted within the last minutes: it looks for another one,
-past all of those, each time. So where many files come and go below one directory, as they do when
-instances hibernate and are revived, making a file takes ten times as long as elsewhere.
+ext4 puts the files of a directory where the directory is, and a directory where its parent is. One
+without a journal, as some virtual machines have, does not use the inode of a file that was deleted
+within the last minutes: it looks for another one, past all of those, each time. So where many files
+come and go below one directory, as they do when instances hibernate and are revived, making a file
+takes ten times as long as elsewhere.
 
 A directory that is marked as the top of hierarchies has each of its own directories put somewhere
 else on the disk. Other file systems do not know the mark, and do not need it.
