@@ -3,7 +3,8 @@
 Operator fills the pool ─► stops ─► an API replica claims, one by one, a PATCH between two claims
 
 There is no node: Pods are bound and made Ready by us, in a kubelet's stead, before the measuring
-begins. Refills belong to other processes on a cluster, so they are no part of it either.
+begins. Refills belong to other processes on a cluster, so they are no part of it either. The
+snapshot helper is there, in a process of its own: whether a tenant has files is a part of a claim.
 """
 
 from __future__ import annotations
@@ -24,20 +25,30 @@ from cluster.build import API, missing
 from cluster.places import Places
 
 from bench.figures import Figure, milliseconds, percentile
+from bench.helper import helper
 from boilerhouse import catalogue
+from boilerhouse.agent.peer import Peer
 from boilerhouse.claims.model import Source
 from boilerhouse.core.clock import SystemClock, rfc3339
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.filing import HelperSnapshots
-from boilerhouse.helper.routes import Direct
+from boilerhouse.helper.layout import SECRET
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.config import from_kubeconfig
 from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from boilerhouse.kube.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from boilerhouse.kube.status import NotFound
 from boilerhouse.kube.transport import Http
 from boilerhouse.kube.wire import Reply, Request, Socket, Stream, Transport
@@ -51,6 +62,7 @@ TIMES = 5  # a claim's median, in PATCHes
 TIMES_WORST = 12
 WRITES = 3  # on the Claim and the Pod, before the answer
 NODE = "stand-in"
+TOKEN = "the-token-of-the-helper"
 
 
 def available() -> bool:
@@ -161,18 +173,20 @@ async def figures(directory: Path) -> list[Figure]:
     client = Client(counting, "bench")
     try:
         await furnish(client)
-        async with running(operator_of(client, reconcile=True)) as operator:
-            operator.pod_informer.subscribe(StandIn(client).changed)
-            await fill(client)
-        async with running(operator_of(client, reconcile=False)) as replica:
-            return await claims(replica, counting)
+        async with helper(directory / "snapshots", TOKEN) as port:
+            route = Peer("127.0.0.1", port)
+            async with running(operator_of(client, route, reconcile=True)) as operator:
+                operator.pod_informer.subscribe(StandIn(client).changed)
+                await fill(client)
+            async with running(operator_of(client, route, reconcile=False)) as replica:
+                return await claims(replica, counting)
     finally:
         await client.close()
         await asyncio.to_thread(world.stop)
 
 
-def operator_of(client: Client, *, reconcile: bool) -> Operator:
-    route, agents = Direct(client), Agents(client)
+def operator_of(client: Client, route: Peer, *, reconcile: bool) -> Operator:
+    agents = Agents(client)
     files = HelperSnapshots(
         SnapshotClient(client, route, agents), HelperClient(client, route, agents)
     )
@@ -198,6 +212,8 @@ async def furnish(client: Client) -> None:
     await client.create(NAMESPACES, {"metadata": {"name": client.namespace}})
     await eventually("default", lambda name: exists(client, name))
     await client.create(CONFIG_MAPS, {"metadata": {"name": "yardstick"}})
+    token = {"metadata": {"name": SECRET}, "stringData": {"token": TOKEN}}
+    await client.create(SECRETS, token)
 
 
 async def established(client: Client, name: str) -> bool:
