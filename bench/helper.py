@@ -37,9 +37,8 @@ async def helper(directory: Path, token: str) -> AsyncIterator[int]:
         await process.wait()
 
 
-async def serve(directory: Path, token: str) -> None:
-    directory.mkdir()
-    served = Helper(token, Store.open(directory, SystemClock()))
+async def serve(store: Store, token: str) -> None:
+    served = Helper(token, store)
     listener = socket.create_server(("127.0.0.1", 0))
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
@@ -50,4 +49,6 @@ async def serve(directory: Path, token: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.stdin.readline().strip()))
+    volume = Path(sys.argv[1])
+    volume.mkdir()
+    asyncio.run(serve(Store.open(volume, SystemClock()), sys.stdin.readline().strip()))
