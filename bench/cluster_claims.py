@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import logging
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,7 +26,6 @@ from cluster.build import API, missing
 from cluster.places import Places
 
 from bench.figures import Figure, milliseconds, percentile
-from bench.helper import helper
 from boilerhouse import catalogue
 from boilerhouse.agent.peer import Peer
 from boilerhouse.claims.model import Source
@@ -151,6 +151,24 @@ class StandIn:
 
 
 @asynccontextmanager
+async def helper(directory: Path) -> AsyncIterator[Peer]:
+    """Run a helper that stores nothing of anybody; yield the way to it."""
+    await asyncio.to_thread(directory.mkdir)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.faults.helper_program", str(directory), TOKEN),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        port = int(await asyncio.wait_for(process.stdout.readline(), 60))
+        yield Peer("127.0.0.1", port)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+@asynccontextmanager
 async def running(operator: Operator) -> AsyncIterator[Operator]:
     stopping = asyncio.Event()
     task = asyncio.create_task(operator.run(stopping))
@@ -173,8 +191,7 @@ async def figures(directory: Path) -> list[Figure]:
     client = Client(counting, "bench")
     try:
         await furnish(client)
-        async with helper(directory / "snapshots", TOKEN) as port:
-            route = Peer("127.0.0.1", port)
+        async with helper(directory / "snapshots") as route:
             async with running(operator_of(client, route, reconcile=True)) as operator:
                 operator.pod_informer.subscribe(StandIn(client).changed)
                 await fill(client)

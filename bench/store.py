@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import time
 from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, milliseconds, percentile
+from boilerhouse.cli.garbage import resident
 from boilerhouse.embedded.storage.store import Key, Put, Store
 
 OBJECTS = 10_000
@@ -137,12 +137,6 @@ async def reopen(directory: Path) -> list[Figure]:
         Figure("memory of those", f"{(after - before) / 2**20:.0f} MiB"),
         Figure("list them as bytes", f"{scanned * 1e3:.1f} ms, {len(listed) / 2**20:.0f} MiB"),
     ]
-
-
-def resident() -> int:
-    """Return the bytes of memory this process holds now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
 
 
 async def figures(directory: Path) -> list[Figure]:

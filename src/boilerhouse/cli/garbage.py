@@ -20,7 +20,7 @@ from boilerhouse.loop.rightofway import RightOfWay
 
 OBJECTS = 100_000  # more than after the last look make the next one worth it,
 MEMORY = 64 << 20  # or so many bytes more: a circle of few objects may hold large ones;
-SHARE = 4  # in either case no less than this part of what there was
+SHARE = 4  # in either case no less than this part of what was left
 TOO_MUCH = 4  # times as many are not put up with, whoever waits
 PERIOD = 0.25  # seconds
 PATIENCE = 60.0  # seconds for which a pause is waited for
@@ -52,8 +52,8 @@ async def collect_when_quiet(way: RightOfWay, stopping: asyncio.Event) -> None:
         if worth_since is None:
             worth_since = loop.time()
         if way.is_quiet or worth >= TOO_MUCH or loop.time() - worth_since >= PATIENCE:
-            kept += made - gc.collect()
-            memory = resident()
+            gc.collect()
+            kept, memory = len(gc.get_objects()), resident()
 
 
 def resident() -> int:

@@ -80,7 +80,7 @@ def with_condition(
     return tuple([stated if one is old else one for one in conditions])
 
 
-def find(conditions: Sequence[Condition], type: str) -> Condition | None:  # noqa: A002  as above
+def find(conditions: Sequence[Condition], type: str) -> Condition | None:  # noqa: A002  its name
     """Return the condition of a type, or None if nothing was stated yet."""
     for condition in conditions:
         if condition.type == type:

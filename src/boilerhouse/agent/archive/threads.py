@@ -14,7 +14,7 @@ from _queue import SimpleQueue
 from _thread import start_new_thread
 from collections.abc import Callable
 
-_PIECES = 16
+_PIECES = 16  # between the two: fewer, and one waits for the other more often
 _ALONE = 32  # pieces until there is a second thread: two that hand little to each other take longer
 
 
