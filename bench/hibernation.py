@@ -28,7 +28,7 @@ from bench.claims import API, Timed, claim, fresh, ok, up, warm, workload
 from bench.figures import Figure, interpreter, milliseconds, percentile
 from bench.keepalive import Connection
 
-ROUNDS = 3
+ROUNDS = 5
 SMALL = 20
 AT_ONCE = 50
 EVERY = 0.1  # seconds between two claims

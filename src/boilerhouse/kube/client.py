@@ -27,7 +27,7 @@ from boilerhouse.kube.pods import Pods
 from boilerhouse.kube.resources import Key, Resource
 from boilerhouse.kube.selectors import Labels
 from boilerhouse.kube.status import ApiError, Gone, NotFound, Timeout, TooManyRequests, Unavailable
-from boilerhouse.kube.wire import JSON, JSON_PATCH, MERGE_PATCH, Reply, Request, Stream, Transport
+from boilerhouse.kube.wire import JSON, MERGE_PATCH, Reply, Request, Stream, Transport
 
 T = TypeVar("T", bound=Object)
 Body = Mapping[str, Any]
@@ -219,19 +219,6 @@ class Client:
         """
         path = resource.path(self.where(namespace), name, subresource)
         return await self._write(resource, "PATCH", path, patch, MERGE_PATCH, ahead=ahead)
-
-    async def json_patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        operations: Sequence[Body],
-        *,
-        namespace: str | None = None,
-        subresource: str = "",
-    ) -> T:
-        """Apply operations in order (RFC 6902); one that fails, `test` too, is `Invalid`."""
-        path = resource.path(self.where(namespace), name, subresource)
-        return await self._write(resource, "PATCH", path, operations, JSON_PATCH)
 
     async def delete(
         self,
