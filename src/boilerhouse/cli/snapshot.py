@@ -1,10 +1,11 @@
 """`boilerhouse snapshot`: what is stored of tenants, fetched, put, gone back to, removed.
 
 get: server ─► pieces ─► temporary file ─► digest checked ─► renamed
+                   └─► stdout, FIFO, device
 put: file or stdin ─► pieces ─► server
 
 A file appears under its name only when it is whole and its bytes are what the server stored; one
-that is there is never lost by mistake.
+that is there is never lost by mistake. What is no file is written into, and stays what it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 import typer
@@ -93,19 +94,21 @@ def _fetch(
     rest: Rest, tenant: str, workload: str, *, version: str, file: str | None, force: bool
 ) -> int:
     path = f"{_of(tenant, workload)}/{segment(version)}/archive"
+    who = f"{tenant}/{workload}"
     if file == STDIO:
-        if sys.stdout.isatty():
-            raise Failure("an archive is nothing for a terminal: name a file, or use a pipe", 2)
+        _require_no_terminal(sys.stdout)
         with rest.stream("GET", path) as answer:
-            _copied(_checked(answer), sys.stdout.buffer, _total(answer), f"{tenant}/{workload}")
+            _copied(_checked(answer), sys.stdout.buffer, _total(answer), who)
         return 0
     target = Path(file if file is not None else f"{tenant}-{workload}.tar.gz")
     if target.is_dir():
         target = target / f"{tenant}-{workload}.tar.gz"
-    if not force and os.path.lexists(target):
-        raise Failure(f"{target} is there already: --force replaces it")
+    if _is_stream(target, force=force):
+        with rest.stream("GET", path) as answer, _stream(target) as out:
+            _copied(_checked(answer), out, _total(answer), who)
+        return 0
     with rest.stream("GET", path) as answer, _appearing(target, force=force) as out:
-        _copied(_checked(answer), out, _total(answer), f"{tenant}/{workload}")
+        _copied(_checked(answer), out, _total(answer), who)
     typer.echo(f"{target} ({size_of(target.stat().st_size)})")
     return 0
 
@@ -186,9 +189,49 @@ def _copied(pieces: Iterable[bytes], out: BinaryIO, total: int | None, what: str
     out.flush()
 
 
+def _is_stream(target: Path, *, force: bool) -> bool:
+    """Whether a target is written into, as FIFOs and devices are, and not made or replaced."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        if target.is_symlink() and not force:
+            told = f"{target} is a link that leads nowhere: --force makes the file it names"
+            raise Failure(told) from None
+        return False
+    except OSError as error:
+        raise Failure(f"{target} cannot be written: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise Failure(f"{target} is a directory: name a file with -f, or another directory")
+    if stat.S_ISREG(mode) and not force:
+        raise Failure(f"{target} is there already: --force replaces it")
+    return not stat.S_ISREG(mode)
+
+
+def _require_no_terminal(out: IO[Any]) -> None:
+    if out.isatty():
+        raise Failure("an archive is nothing for a terminal: name a file, or use a pipe", 2)
+
+
+@contextlib.contextmanager
+def _stream(target: Path) -> Iterator[BinaryIO]:
+    """Open a FIFO, once somebody reads it, or a device; neither is made if it is gone by now."""
+    try:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as out:
+            _require_no_terminal(out)
+            yield out
+    except BrokenPipeError:
+        raise  # its reader has had enough, as of any pipe
+    except OSError as error:
+        raise Failure(f"{target} cannot be written: {error.strerror}") from None
+
+
 @contextlib.contextmanager
 def _appearing(target: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """Open a file that gets its name only if all goes well; without `force`, only a free one."""
+    """Open a file that gets its name only if all goes well; without `force`, only a free one.
+
+    A link stays: what it leads to is made or replaced.
+    """
+    target = target.resolve()
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
     except OSError as error:

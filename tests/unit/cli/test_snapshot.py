@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -72,6 +73,92 @@ async def test_what_is_there_is_not_overwritten(shell: Shell, saved: Path) -> No
     forced = await shell.run("snapshot", "get", "alice", "web", "-f", str(out), "--force")
     assert forced.exit_code == 0
     assert out.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("options", [(), ("--force",)])
+async def test_a_fifo_is_written_into(shell: Shell, saved: Path, options: tuple[str, ...]) -> None:
+    """Its reader gets the bytes, and it is a FIFO afterwards; nothing lies beside it."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    fifo, link = shell.tmp / "fifo", shell.tmp / "link"
+    os.mkfifo(fifo)
+    link.symlink_to(fifo)
+    before = sorted(shell.tmp.iterdir())
+    for out in (fifo, link):
+        reading = asyncio.create_task(asyncio.to_thread(fifo.read_bytes))
+        got = await shell.run("snapshot", "get", "alice", "web", "-f", str(out), *options)
+        assert (got.exit_code, got.output) == (0, "")
+        assert await reading == CONTENT
+    assert (fifo.is_fifo(), link.is_symlink()) == (True, True)
+    assert sorted(shell.tmp.iterdir()) == before
+
+
+async def test_a_fifo_whose_reader_has_had_enough(shell: Shell) -> None:
+    """The exit code of a SIGPIPE, as for a pipe."""
+    noise = shell.tmp / "noise.tar.gz"
+    noise.write_bytes(archive(noise=os.urandom(2 << 20).hex()))
+    await shell.run("snapshot", "put", "alice", "web", str(noise))
+    fifo = shell.tmp / "fifo"
+    os.mkfifo(fifo)
+    process = await program(shell, "snapshot", "get", "alice", "web", "-f", str(fifo))
+    reader = await asyncio.to_thread(os.open, fifo, os.O_RDONLY)
+    assert await asyncio.to_thread(os.read, reader, 2) == b"\x1f\x8b"
+    os.close(reader)
+    assert await asyncio.wait_for(process.wait(), 60) == 141
+    assert fifo.is_fifo()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+@pytest.mark.parametrize(("minor", "code", "told"), [(3, 0, ""), (7, 1, "No space left on device")])
+async def test_a_device_is_written_into(
+    shell: Shell, saved: Path, minor: int, code: int, told: str
+) -> None:
+    """One that swallows everything and one that is full stay devices, forced or not."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    device = shell.tmp / "device"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        os.close(os.open(device, os.O_WRONLY))
+    except PermissionError:
+        pytest.skip("devices are forbidden here")
+    for options in ((), ("--force",)):
+        got = await shell.run("snapshot", "get", "alice", "web", "-f", str(device), *options)
+        assert (got.exit_code, told in got.stderr) == (code, True)
+        assert stat.S_ISCHR(device.stat().st_mode)
+
+
+async def test_a_link_is_followed(shell: Shell, saved: Path) -> None:
+    """With --force what it leads to is replaced, or made, where it is; the link stays."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    place = shell.tmp / "place"
+    place.mkdir()
+    link, real = shell.tmp / "link", place / "real.tar.gz"
+    link.symlink_to("place/real.tar.gz")
+    words = ("snapshot", "get", "alice", "web", "-f", str(link))
+    nowhere = await shell.run(*words)
+    assert (nowhere.exit_code, "leads nowhere" in nowhere.stderr) == (1, True)
+    assert not real.exists()
+    assert (await shell.run(*words, "--force")).exit_code == 0
+    assert (link.is_symlink(), real.read_bytes()) == (True, CONTENT)
+    real.write_text("precious")
+    assert (await shell.run(*words)).exit_code == 1
+    assert real.read_text() == "precious"
+    assert (await shell.run(*words, "--force")).exit_code == 0
+    assert (link.is_symlink(), real.read_bytes()) == (True, CONTENT)
+    assert list(place.iterdir()) == [real]
+
+
+async def test_what_cannot_become_a_file_is_refused(shell: Shell, saved: Path) -> None:
+    """A directory of the file's name, and a link to itself: one line each, and both stay."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    inner = shell.tmp / "alice-web.tar.gz"
+    inner.mkdir()
+    knot = shell.tmp / "knot"
+    knot.symlink_to("knot")
+    for out, why in ((shell.tmp, "is a directory"), (knot, "cannot be written")):
+        refused = await shell.run("snapshot", "get", "alice", "web", "-f", str(out), "--force")
+        assert (refused.exit_code, why in refused.stderr) == (1, True)
+        assert len(refused.stderr.splitlines()) == 1
+    assert (inner.is_dir(), list(inner.iterdir()), knot.is_symlink()) == (True, [], True)
 
 
 async def test_a_fetch_that_fails_leaves_nothing(shell: Shell, saved: Path) -> None:
