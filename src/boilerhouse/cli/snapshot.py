@@ -30,6 +30,7 @@ from boilerhouse.core.clock import SystemClock
 
 PIECE = 1 << 18
 STDIO = "-"
+MADE = 201  # with 200, what was asked for is current already
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -120,15 +121,15 @@ def put(
     query = {} if expect is None else {"expect": expect}
     with _opened(file) as (source, length):
         pieces = shown(iter(lambda: source.read(PIECE), b""), f"{tenant}/{workload}", length)
-        _, made = rest.send("PUT", _of(tenant, workload), pieces, length=length, query=query)
-    _print_made(made, output)
+        status, made = rest.send("PUT", _of(tenant, workload), pieces, length=length, query=query)
+    _print_made(made, output, new=status == MADE)
     return 0
 
 
 def restore(rest: Rest, tenant: str, workload: str, version: int, *, output: str) -> int:
     """Go back to a stored version."""
-    _, made = rest.call("POST", f"{_of(tenant, workload)}/{version}/restore")
-    _print_made(made, output)
+    status, made = rest.call("POST", f"{_of(tenant, workload)}/{version}/restore")
+    _print_made(made, output, new=status == MADE)
     return 0
 
 
@@ -268,12 +269,13 @@ def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
         yield source, found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _print_made(made: Item, output: str) -> None:
+def _print_made(made: Item, output: str, *, new: bool) -> None:
     if output == "json":
         _print_json(made)
     else:
         who = f"{made['tenantId']}'s {made['workloadRef']}"
-        typer.echo(f"{who} is version {made['version']} now ({size_of(int(made['size']))})")
+        since = "now" if new else "already: nothing was stored"
+        typer.echo(f"{who} is version {made['version']} {since} ({size_of(int(made['size']))})")
 
 
 def _print_json(body: object) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from boilerhouse.agent import protocol
 from boilerhouse.agent.protocol import Refused, RestoreReport
 from boilerhouse.helper.agentline import AgentLine, read_small
+from boilerhouse.helper.store.intact import corrupt
 from boilerhouse.helper.store.places import Place
-from boilerhouse.helper.store.store import Store, corrupt
+from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.transfer import ArchiveBody, Threads
 from boilerhouse.helper.wire import Restored, RestoreOrder
 

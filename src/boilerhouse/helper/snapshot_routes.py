@@ -23,8 +23,9 @@ from boilerhouse.helper.jobs import Jobs
 from boilerhouse.helper.restoring import Restorer
 from boilerhouse.helper.saving import Saver
 from boilerhouse.helper.store import places
+from boilerhouse.helper.store.intact import check, corrupt
 from boilerhouse.helper.store.places import Place
-from boilerhouse.helper.store.store import Store, check, corrupt, told
+from boilerhouse.helper.store.store import Store, told
 from boilerhouse.helper.transfer import ArchiveBody, Threads, receive
 from boilerhouse.helper.wire import (
     PromoteOrder,
@@ -130,8 +131,8 @@ class SnapshotRoutes:
         order = wire.read_order(PromoteOrder, await request.body.read(SMALL_LIMIT))
         where = places.place(order.tenant, order.workload)
         keep = _kept(order.keep)
-        version = await self._threads.run(self._store.promote, where, order.seq, keep)
-        return json_answer(version.encode())
+        version, new = await self._threads.run(self._store.promote, where, order.seq, keep)
+        return json_answer(version.encode(), _made(new))
 
     async def _save(self, request: Request) -> Answer:
         order = wire.read_order(SaveOrder, await request.body.read(SMALL_LIMIT))
@@ -197,7 +198,8 @@ class SnapshotRoutes:
                 await self._threads.run(incoming.settle)
                 async with self._inspections:
                     counted = await self._threads.run(inspect, incoming, limits, overlays)
-                version = await self._threads.run(
+                held = await self._threads.run(self._store.holds, where, incoming.digest)
+                version, new = await self._threads.run(
                     self._store.put,
                     where,
                     incoming,
@@ -205,12 +207,13 @@ class SnapshotRoutes:
                     content=counted.content,
                     expect=expect,
                     keep=keep,
+                    held=held,
                 )
             finally:
                 await asyncio.to_thread(incoming.discard)
         finally:
             self._transfers.release()
-        return json_answer(version.encode(), 201)
+        return json_answer(version.encode(), _made(new))
 
     async def _begin_transfer(self) -> None:
         try:
@@ -252,6 +255,10 @@ def _number(request: Request, name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) < 13):
         raise Refused(400, "bad-number", f"{name} is a number")
     return int(text)
+
+
+def _made(new: bool) -> int:
+    return wire.MADE if new else 200
 
 
 def _kept(keep: int) -> int:

@@ -134,9 +134,10 @@ class SnapshotClient:
         keep: int = KEEP,
         disk: int = 0,
         overlays: Sequence[str] = (),
-    ) -> Version:
+    ) -> tuple[Version, bool]:
         """Import an archive as the new current version; `disk` is the workload's, in GiB.
 
+        False: these very bytes are current already, and nothing was stored.
         With `expect` only if current has this digest ("": if there is none); else 409 changed.
         `overlays` are the workload's: what could not be restored into them is 422 bad-archive, and
         422 nothing-to-restore if no entry is in any. Without them that is not judged.
@@ -148,16 +149,19 @@ class SnapshotClient:
         if expect is not None:
             query.append(("expect", expect))
         answer = await self._asking.open("PUT", wire.ARCHIVE, query, body)
-        return Version.decode(await read(answer))
+        return Version.decode(await read(answer)), answer.status == wire.MADE
 
     async def delete(self, tenant: str, workload: str, seq: int | None = None) -> None:
         """Remove everything that is stored, or one version; 409 if that is the current one."""
         await self._asking.whole("DELETE", wire.SNAPSHOTS, _which(tenant, workload, seq))
 
-    async def promote(self, tenant: str, workload: str, seq: int, *, keep: int = KEEP) -> Version:
-        """Make a stored version's content the new current version."""
-        order = PromoteOrder(tenant, workload, seq, keep)
-        return Version.decode(await self._asking.whole("POST", wire.PROMOTE, body=order.encode()))
+    async def promote(
+        self, tenant: str, workload: str, seq: int, *, keep: int = KEEP
+    ) -> tuple[Version, bool]:
+        """Make a stored version's content the new current version; False if it is already."""
+        order = Body(PromoteOrder(tenant, workload, seq, keep).encode())
+        answer = await self._asking.open("POST", wire.PROMOTE, body=order)
+        return Version.decode(await read(answer)), answer.status == wire.MADE
 
     async def _long(self, path: str, order: bytes, pod: str, uid: str) -> bytes:
         """Ask for what takes its time: the helper works on, however often it is asked how far."""

@@ -160,7 +160,9 @@ class Life:
     def put(self, where: Place, shelf: Shelf, number: int) -> None:
         incoming = self._incoming(where, number)
         try:
-            self._store.put(where, incoming, entries=1, content=1, expect=None, keep=KEEP)
+            self._store.put(
+                where, incoming, entries=1, content=1, expect=None, keep=KEEP, held=None
+            )
         finally:
             incoming.discard()
 

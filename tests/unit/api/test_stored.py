@@ -74,6 +74,11 @@ async def test_versions_are_kept_gone_back_to_and_removed(rest: Rest) -> None:
     assert back.status_code == 201, back.text
     assert back.json()["digest"] == first["digest"]
     assert back.json()["version"] > second["version"]
+    for again in (
+        await rest.post(f"{OF_ALICE}/{first['version']}/restore"),
+        await put(rest, archive(n="1")),
+    ):
+        assert (again.status_code, again.json()) == (200, back.json())
     gone = await rest.http.delete(f"/api/v1{OF_ALICE}/{second['version']}")
     assert (gone.status_code, gone.json()["status"]) == (200, "deleted")
     held = await rest.http.delete(f"/api/v1{OF_ALICE}/{back.json()['version']}")

@@ -288,6 +288,13 @@ async def test_versions_are_restored_and_removed(shell: Shell) -> None:
     oldest = listed[-1]
     back = await shell.run("snapshot", "restore", "alice", "web", str(oldest["version"]))
     assert back.exit_code == 0, back.output
+    assert back.stdout.startswith("alice's web is version 3 now (")
+    for words in (
+        ("restore", "alice", "web", "3"),
+        ("put", "alice", "web", str(shell.tmp / "one")),
+    ):
+        again = await shell.run("snapshot", *words)
+        assert again.stdout.startswith("alice's web is version 3 already: nothing was stored (")
     current = json.loads((await shell.run("snapshot", "ls", "alice", "-o", "json")).stdout)
     assert [one["digest"] for one in current] == [oldest["digest"]]
     asked = await shell.run("snapshot", "rm", "alice", "web")

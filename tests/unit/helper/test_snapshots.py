@@ -100,8 +100,10 @@ async def test_a_life(snapshots: SnapshotClient, instances: list[Instance]) -> N
 async def test_archives(snapshots: SnapshotClient) -> None:
     """Put, listed, fetched, promoted, removed."""
     one, two = archive({"a": b"1"}), archive({"a": b"2"})
-    first = await snapshots.put("anna", "shop", Body(one), expect="")
-    second = await snapshots.put("anna", "shop", Body(two), expect=first.digest)
+    first, _ = await snapshots.put("anna", "shop", Body(one), expect="")
+    second, _ = await snapshots.put("anna", "shop", Body(two), expect=first.digest)
+    assert await snapshots.put("anna", "shop", Body(two), expect=second.digest) == (second, False)
+    assert await snapshots.promote("anna", "shop", 2) == (second, False)
     with pytest.raises(Refused, match="by now"):
         await snapshots.put("anna", "shop", Body(two), expect=first.digest)
     await snapshots.put("ben", "shop", Body(one))
@@ -114,8 +116,8 @@ async def test_archives(snapshots: SnapshotClient) -> None:
     async with snapshots.open_archive("anna", "shop", 1) as (version, body):
         assert version.path.startswith("/snapshots/.v/anna/shop/1-")
         assert await body.read(1 << 20) == one
-    promoted = await snapshots.promote("anna", "shop", 1)
-    assert (promoted.digest, promoted.seq, promoted.kind) == (first.digest, 3, "restore")
+    promoted, new = await snapshots.promote("anna", "shop", 1)
+    assert new and (promoted.digest, promoted.seq, promoted.kind) == (first.digest, 3, "restore")
     await snapshots.delete("anna", "shop", 2)
     await snapshots.delete("anna", "shop")
     assert await snapshots.list(tenant="anna") == []

@@ -199,21 +199,24 @@ async def upload(
     request: Request[Any, Any, Any],
     expect: Expect = None,
 ) -> Response[Snapshot]:
-    """Store a gzip tar, the request's body, as the new current version; 409 if it is in use."""
+    """Store a gzip tar, the request's body, as the new current version; 409 if it is in use.
+
+    200 if it is current already: then nothing is stored.
+    """
     body = Upload(request)
     try:
-        made = await _stored(house, tenant_id(tenant), workload, body, expect)
+        made, new = await _stored(house, tenant_id(tenant), workload, body, expect)
     except (Problem, Refused, Retry):
         await body.let_come()
         raise
     finally:
         await body.close()
-    return Response(shown(made), status_code=201)
+    return Response(shown(made), status_code=201 if new else 200)
 
 
 async def _stored(
     house: House, tenant: str, workload: str, body: Upload, expect: str | None
-) -> Version:
+) -> tuple[Version, bool]:
     found = await house.workload(workload)
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
@@ -233,16 +236,19 @@ async def _stored(
 async def restore_version(
     tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], house: TheHouse
 ) -> Response[Snapshot]:
-    """Go back to a version: its content becomes the newest one, which the next claim restores."""
+    """Go back to a version: its content becomes the newest one, which the next claim restores.
+
+    200 if it is current already: then no version is made.
+    """
     tenant = tenant_id(tenant)
     wanted = version_number(version)
     if wanted is None:
         raise bad_request("version: the current one is what a claim restores already")
     await require_unused(house, tenant, workload)
-    made = await snapshots_of(house).promote(
+    made, new = await snapshots_of(house).promote(
         tenant, workload, wanted, keep=await keep_of(house, workload)
     )
-    return Response(shown(made), status_code=201)
+    return Response(shown(made), status_code=201 if new else 200)
 
 
 @delete(OF_BOTH, opt={"scope": ADMIN}, status_code=200)

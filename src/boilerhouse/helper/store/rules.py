@@ -56,11 +56,16 @@ def prunable(shelf: Shelf, keep: int) -> tuple[Stored, ...]:
     """Return the versions that are too many, oldest first.
 
     Side versions are counted apart: saves that went well must not push out the only copy of what
-    went wrong. Current, and what is exempt, stays however old.
+    went wrong. Contents are counted as well as versions: going to and fro between two must not push
+    out a third. Current, and what is exempt, stays however old.
     """
     sides = [one for one in shelf.versions if one.manifest.kind == "side"]
     line = [one for one in shelf.versions if one.manifest.kind != "side"]
-    kept = {one.seq for group in (line, sides) for one in group[-keep:]}
+    kept: set[int] = set()
+    for group in (line, sides):
+        newest = {one.digest: one.seq for one in group}
+        kept.update(one.seq for one in group[-keep:])
+        kept.update(sorted(newest.values())[-keep:])
     return tuple(
         one
         for one in shelf.versions

@@ -11,22 +11,23 @@ claim for the first time) are answered without a look at the disk.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.names import is_tenant_id
 from boilerhouse.helper.store import places, rules
+from boilerhouse.helper.store.intact import read_through
 from boilerhouse.helper.store.locks import Locks
 from boilerhouse.helper.store.manifest import Manifest, Shelf, Stored
 from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.store.shelves import Shelves
-from boilerhouse.helper.store.volume import Incoming, Volume, clear_errors, digest_of, names
+from boilerhouse.helper.store.volume import Incoming, Volume, clear_errors, names
 from boilerhouse.helper.wire import Kind, Page, Saved, Version
 
 log = logging.getLogger(__name__)
@@ -145,33 +146,37 @@ class Store:
         content: int,
         expect: str | None,
         keep: int,
-    ) -> Version:
-        """Make a settled file current, wherever it comes from; see `SnapshotClient.put`."""
+        held: int | None,
+    ) -> tuple[Version, bool]:
+        """Make a settled file current, wherever it comes from; see `SnapshotClient.put`.
+
+        `held` is what `holds` says of it: nothing is written, and False returned, if that is
+        current still.
+        """
         with self._changing(where) as shelf:
-            digest = shelf.current.digest if shelf.current is not None else ""
+            current = shelf.current
+            digest = current.digest if current is not None else ""
             if expect is not None and expect != digest:
                 raise Refused(409, "changed", f"current is {digest or 'not there'} by now")
+            if current is not None and current.seq == held:
+                return told(where, current, shelf), False
             manifest = self._manifest(shelf, incoming, entries, content, digest, "", "import")
             shelf, stored = self._shelves.place(where, incoming, manifest, shelf)
             shelf = self._shelves.point(where, stored, shelf)
             self._remember(where, self._pruned(where, shelf, keep))
-            return told(where, stored, shelf)
+            return told(where, stored, shelf), True
 
-    def promote(self, where: Place, seq: int, keep: int) -> Version:
-        """Make the content of an older or side version current, as a new version."""
-        file, version = self.open_version(where, seq)
-        try:
-            check(file, version)
-        finally:
-            os.close(file)
+    def promote(self, where: Place, seq: int, keep: int) -> tuple[Version, bool]:
+        """Make the content of a version current, as a new one; False if it is current already."""
+        held = self.holds(where, read_through(self.open_version(where, seq)).digest)
         with self._changing(where) as shelf:
             source = _found(shelf, seq)
-            base = shelf.current.digest if shelf.current is not None else ""
-            manifest = Manifest(
-                digest=source.digest,
-                size=source.manifest.size,
-                entries=source.manifest.entries,
-                content=source.manifest.content,
+            current = shelf.current
+            if current is not None and current.seq == held:
+                return told(where, current, shelf), False
+            base = current.digest if current is not None else ""
+            manifest = replace(
+                source.manifest,
                 base=base,
                 ancestors=rules.lineage(shelf, base),
                 created_at=self._now(),
@@ -181,7 +186,17 @@ class Store:
             shelf, stored = self._shelves.place_again(where, source, manifest, shelf)
             shelf = self._shelves.point(where, stored, shelf)
             self._remember(where, self._pruned(where, shelf, keep))
-            return told(where, stored, shelf)
+            return told(where, stored, shelf), True
+
+    def holds(self, where: Place, digest: str) -> int | None:
+        """Return the number of the current version, if its bytes are read to have this digest."""
+        current = self.shelf(where).current
+        if current is None or current.digest != digest:
+            return None
+        try:
+            return read_through(self.open_version(where, current.seq)).seq
+        except Refused:
+            return None  # damaged: whoever has the bytes may store them again
 
     def delete(self, where: Place, seq: int | None) -> None:
         """Remove one version that is not current, or everything."""
@@ -227,11 +242,7 @@ class Store:
 
     def require_intact(self, where: Place, digest: str) -> None:
         """Raise `Refused` if the archive of this content is damaged, or not stored any more."""
-        file, version = self.open_digest(where, digest)
-        try:
-            check(file, version)
-        finally:
-            os.close(file)
+        read_through(self.open_digest(where, digest))
 
     @contextmanager
     def _changing(self, where: Place) -> Iterator[Shelf]:
@@ -347,22 +358,6 @@ def saved(stored: Stored, *, current: bool, unchanged: bool) -> Saved:
     )
 
 
-def check(file: int, version: Version) -> None:
-    """Read an open archive through; `Refused` if its bytes are not those that were stored."""
-    with clear_errors():
-        if digest_of(file) != (version.digest, version.size):
-            raise corrupt(version)
-
-
-def corrupt(version: Version) -> Refused:
-    return Refused(
-        409,
-        "corrupt-version",
-        f"version {version.seq} ({version.digest}) is damaged on the volume:"
-        " its bytes are not those that were stored",
-    )
-
-
 def no_snapshot(where: Place) -> Refused:
     words = f"nothing is stored of {where.workload} of {where.tenant!a}"
     return Refused(404, "no-snapshot", words)
@@ -370,9 +365,11 @@ def no_snapshot(where: Place) -> Refused:
 
 def _same(shelf: Shelf, digest: str, pod: str, kind: Kind) -> Stored | None:
     """Return what an earlier try of the same save has stored, before something cut it off."""
-    found = shelf.newest(digest)
-    same = found is not None and (found.manifest.pod, found.manifest.kind) == (pod, kind)
-    return found if same else None
+    if not shelf.versions:
+        return None
+    last = shelf.versions[-1]
+    same = (last.digest, last.manifest.pod, last.manifest.kind) == (digest, pod, kind)
+    return last if same else None
 
 
 def _found(shelf: Shelf, seq: int) -> Stored:

@@ -72,11 +72,17 @@ class Shop:
         expect: str | None = None,
         where: Place = ANNA,
         keep: int = 3,
-    ) -> Version:
+    ) -> tuple[Version, bool]:
         incoming = self.incoming(content)
         try:
             return self.store.put(
-                where, incoming, entries=1, content=len(content), expect=expect, keep=keep
+                where,
+                incoming,
+                entries=1,
+                content=len(content),
+                expect=expect,
+                keep=keep,
+                held=self.store.holds(where, incoming.digest),
             )
         finally:
             incoming.discard()

@@ -102,6 +102,8 @@ def test_pruning() -> None:
     exempt = version(1, "l1", exempt=True)
     assert gone(Shelf((exempt, *everything[1:]), line[3]), 1) == [2, 3, 4, 5]
     assert gone(Shelf(), 3) == []
+    copies = tuple(version(seq, digest) for seq, digest in enumerate("xabcbcbc"))
+    assert gone(Shelf(copies, copies[7]), 3) == [0, 2, 3, 4]
 
 
 KINDS: list[Kind] = ["save", "import", "restore", "side"]
@@ -140,7 +142,9 @@ def test_pruning_never_takes_what_is_needed(shelf: Shelf, keep: int) -> None:
         group = [one for one in shelf.versions if (one.manifest.kind == "side") is side]
         assert set(group[-keep:]) <= set(left)
         spare = [one for one in left if (one.manifest.kind == "side") is side and not one.exempt]
-        assert len([one for one in spare if one != shelf.current]) <= keep
+        assert len([one for one in spare if one != shelf.current]) < 2 * keep
+        contents = dict.fromkeys(one.digest for one in reversed(group))
+        assert set(list(contents)[:keep]) <= {one.digest for one in left}
     assert rules.prunable(Shelf(left, shelf.current), keep) == ()
 
 
