@@ -310,3 +310,27 @@ async def test_a_taken_port_is_told(scene: Scene) -> None:
         writer.write(b"GET / HTTP/1.0\r\n\r\n")
         assert (await reader.read()).endswith(b"moved")
         writer.close()
+
+
+async def test_a_program_that_does_not_exist_never_runs(scene: Scene) -> None:
+    """No moment at which it runs or its Pod is Ready; the reason is in its status and Events."""
+    seen: list[Pod] = []
+    missing = {"name": "main", "image": "host", "command": ["/no/such/program"]}
+
+    def backs_off(one: Pod) -> bool:
+        seen.append(one)
+        states = [status.state.waiting for status in one.status.container_statuses]
+        return any(state is not None and state.reason == "CrashLoopBackOff" for state in states)
+
+    await scene.create(pod("ghost", missing))
+    found = await scene.until("ghost", backs_off)
+    assert not any(one.ready for one in seen)
+    assert not any(status.state.running for one in seen for status in one.status.container_statuses)
+    (container,) = found.status.container_statuses
+    assert container.state.waiting is not None
+    assert container.state.waiting.message.endswith(": /no/such/program: not found")
+    last = container.last_state.terminated
+    assert last is not None
+    assert (last.reason, last.exit_code) == ("StartError", 127)
+    events = await scene.client.list(EVENTS)
+    assert "/no/such/program: not found" in {event.message for event in events.items}

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -192,3 +193,20 @@ def _files(house: House, name: str) -> None:
     for wrong in ("/etc/passwd", "/workspace/../etc/passwd", "note.txt"):
         assert house.http.get(url, params={"path": wrong}).status_code in (400, 404), wrong
     assert house.http.get(url).status_code == 400
+
+
+@pytest.mark.timeout(300)
+def test_a_program_that_does_not_exist_is_no_active_claim(house: House) -> None:
+    """The claim stays Pending and says that its instance does not come up."""
+    spec = house.spec(entrypoint={"cmd": "/no/such/program"}, network={"access": "none"})
+    assert house.ask("PUT", "/workloads/ghost", {"spec": spec}).status_code == 201
+    claim = {"workload": "ghost"}
+    made = house.ask("POST", "/tenants/alice/claim", claim, params={"wait": 3})
+    assert (made.status_code, made.json()["phase"]) == (202, "Pending"), made.text
+    for _ in range(300):
+        detail = house.ask("GET", "/tenants/alice").text
+        if "/no/such/program" in detail:
+            break
+        subprocess.run(["sleep", "0.1"], check=True)
+    else:
+        pytest.fail(f"it never said why: {detail}")

@@ -45,11 +45,14 @@ CLOCK = LoopClock()
 class Life:
     """A process that ends by itself after a while, or by a signal (`deaf` ones only by SIGKILL)."""
 
-    def __init__(self, seconds: float, code: int, deaf: bool) -> None:
+    def __init__(self, seconds: float, code: int, deaf: bool, start_error: str | None) -> None:
         self.started_at = CLOCK.now()
+        self.start_error = start_error
         self._deaf = deaf
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(seconds, self._end, Exit(code))
+        asyncio.get_running_loop().call_later(
+            seconds, self._end, Exit(code, start_error=start_error)
+        )
 
     def _end(self, exited: Exit) -> None:
         if not self._exit.done():
@@ -66,13 +69,21 @@ class Life:
 class Play:
     """Runs a loop; each life takes (seconds, exit code) from the script, the last one again."""
 
-    def __init__(self, directory: Path, *lives: tuple[float, int], deaf: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *lives: tuple[float, int],
+        deaf: bool = False,
+        start_error: str | None = None,
+    ) -> None:
         self.starts: list[float] = []
         self.said: list[str] = []
         self.states: list[str] = []
+        self.ready: list[bool] = []
         self.refusals: list[Refused] = []
         self._lives = lives
         self._deaf = deaf
+        self._start_error = start_error
         self._directory = directory
 
     async def start(self, container: Mapping[str, Any], attempt: int) -> Launched:
@@ -80,7 +91,7 @@ class Play:
             raise self.refusals.pop(0)
         self.starts.append(round(CLOCK.monotonic(), 3))
         seconds, code = self._lives[min(len(self.starts), len(self._lives)) - 1]
-        life = Life(seconds, code, self._deaf)
+        life = Life(seconds, code, self._deaf, self._start_error)
         file = LogFile(self._directory / f"{attempt}.log", CLOCK)
         file.close()
 
@@ -96,6 +107,7 @@ class Play:
         def changed(*, urgent: bool = False) -> None:
             del urgent
             state = facts.state
+            self.ready.append(facts.ready or facts.started)
             self.states.append(getattr(state, "reason", type(state).__name__))
 
         return ContainerLoop(
@@ -247,3 +259,18 @@ async def test_without_probes_it_is_ready_at_once(tmp_path: Path) -> None:
         assert loop.started.is_set()
         await asyncio.sleep(1)
         assert not loop.facts.ready
+
+
+async def test_what_was_never_executed_never_runs(tmp_path: Path) -> None:
+    """Neither running, started nor ready at any time, however long its end takes; it says why."""
+    play = Play(tmp_path, (1, 127), start_error="/no/such/program: not found")
+    loop = play.loop()
+    async with running(loop):
+        await asyncio.sleep(5)
+        assert set(play.states) == {"ContainerCreating", "StartError", "CrashLoopBackOff"}
+        assert not any(play.ready)
+        assert not loop.started.is_set()
+        assert isinstance(loop.facts.state, Waiting)
+        words = "back-off 10s restarting failed container=main: /no/such/program: not found"
+        assert loop.facts.state.message == words
+        assert "Failed" in play.said

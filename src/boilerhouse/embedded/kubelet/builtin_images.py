@@ -141,6 +141,8 @@ Builtins = Mapping[str, Factory]
 class BuiltinContainer:
     """A started built-in container, to the container's loop."""
 
+    start_error = None  # what cannot begin is refused before it is one of these
+
     def __init__(self, builtin: Builtin, inside: Inside) -> None:
         self._builtin = builtin
         self._inside = inside

@@ -149,6 +149,11 @@ class Running(Protocol):
     @property
     def started_at(self) -> datetime: ...
 
+    @property
+    def start_error(self) -> str | None:
+        """Why its program never ran, None if it did: known from the start, `wait` says it too."""
+        ...
+
     async def wait(self) -> Exit:
         """Wait for the container's own process; what it left behind is killed by then, its output
         is in the log. May be awaited any number of times."""
@@ -234,7 +239,7 @@ class Sandbox(Protocol):
         ...
 
     async def start(self, spec: ContainerSpec, log: LogSink) -> Running:
-        """Start a container. A program that does not exist is no error here but in `wait`."""
+        """Start a container; on return its program runs, or `start_error` says why it does not."""
         ...
 
     async def prepare(self, spec: ContainerSpec) -> Prepared:

@@ -157,7 +157,8 @@ class ContainerLoop:
             return None
         self._patience = Backoff()
         facts = self.facts
-        facts.state = Running(launched.process.started_at)
+        if launched.process.start_error is None:
+            facts.state = Running(launched.process.started_at)
         facts.image_id, facts.container_id = launched.image_id, launched.container_id
         if self._stopping.is_set():  # asked to while it was being started
             self.stop()
@@ -191,6 +192,8 @@ class ContainerLoop:
         self._changed(urgent=True)
 
     async def _live(self, launched: Launched) -> Exit:
+        if launched.process.start_error is not None:
+            return await launched.process.wait()  # its program never ran: there is nothing to ask
         async with self._probing(launched):
             return await launched.process.wait()
 
@@ -273,6 +276,8 @@ class ContainerLoop:
             launched.container_id,
             exited.signal,
         )
+        if exited.start_error is not None:
+            self._said("Warning", "Failed", exited.start_error)
         if exited.oom_killed:
             self._said("Warning", "OOMKilled", f"Container {facts.name} ran out of memory")
         # If the next life has only to be let go, or nearly, it is told of with it.
@@ -293,6 +298,8 @@ class ContainerLoop:
         delay = 0.0 if self._replaced else self._backoff.after(ran)
         if delay:
             words = f"back-off {delay:g}s restarting failed container={facts.name}"
+            if facts.last.message:
+                words += f": {facts.last.message}"
             self._wait_state("CrashLoopBackOff", words)
             self._said("Warning", "BackOff", words)
             await self._pause(delay)

@@ -134,6 +134,11 @@ class Container:
         assert self._started_at is not None
         return self._started_at
 
+    @property
+    def start_error(self) -> str | None:
+        assert self._program is not None
+        return self._program.start_error
+
     async def wait(self) -> Exit:
         assert self._exit is not None
         return await asyncio.shield(self._exit)
