@@ -63,6 +63,27 @@ def test_somebody_elses_is_refused_and_left_alone(data: Path, name: str) -> None
     assert mode(data) == 0o755
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("file", ["kube.db", "kube.db-wal", "lock"])
+def test_what_another_user_made_is_refused_also_for_root(data: Path, file: str) -> None:
+    """Root would give tenants' files to uids of its own, and that user could not use them."""
+    (data / file).touch()
+    os.chown(data / file, 65534, 65534)
+    with pytest.raises(StoreFailed, match=r"another user, nobody, .*run this as nobody, or choose"):
+        take_directory(data)
+    os.chown(data / file, 4_000_000_000, 65534)
+    with pytest.raises(StoreFailed, match="run this as uid 4000000000"):
+        take_directory(data)
+    assert [entry.name for entry in data.iterdir()] == [file]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_an_empty_one_of_another_user_is_taken(data: Path) -> None:
+    """Nothing in it is anybody's yet."""
+    os.chown(data, 65534, 65534)
+    take_directory(data)
+
+
 @pytest.mark.parametrize("opened", [0o755, 0o770, 0o701])
 def test_one_that_others_can_enter_is_refused_with_the_remedy(data: Path, opened: int) -> None:
     """Its mode is its owner's to change: the refusal says how."""

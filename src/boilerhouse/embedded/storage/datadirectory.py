@@ -3,6 +3,8 @@
 nothing there ─► made, 0700          empty or ours, and closed to others ─► taken as it is
 anything else ─► refused, untouched
 
+Ours is what the same user made, root or not: run by another, tenants' files would change hands
+and be lost to the first.
 Keys and tenants' files live in it, so others must not see into it. But a directory that was there
 before us may be somebody's home: its mode is its owner's to change, and its content not ours to
 join.
@@ -10,6 +12,8 @@ join.
 
 from __future__ import annotations
 
+import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -31,9 +35,16 @@ def take_directory(directory: Path) -> None:
             raise StoreFailed(f"{directory} is not a directory")
         strange = sorted({entry.name for entry in directory.iterdir()} - _NOBODYS)
         mode = stat.S_IMODE(directory.stat().st_mode)
+        maker = _maker(directory)
     except OSError as error:
         raise StoreFailed(f"{directory} cannot be used: {error}") from error
-    if strange and not _is_ours(directory):
+    if maker is not None and maker != os.geteuid():
+        who = _user(maker)
+        raise StoreFailed(
+            f"{directory} is the data directory of another user, {who}, whose tenants' files"
+            f" cannot change hands: run this as {who}, or choose another directory"
+        )
+    if strange and maker is None:
         raise StoreFailed(
             f"{directory} is neither empty nor a data directory of Boilerhouse (it has"
             f" {strange[0]}): choose another"
@@ -54,6 +65,17 @@ def make_directory(directory: Path) -> None:
     sync_directory(directory.absolute().parent)
 
 
-def _is_ours(directory: Path) -> bool:
-    database = database_file(directory)
-    return database.is_file() or wal_file(database).is_file() or is_our_lock(directory / "lock")
+def _maker(directory: Path) -> int | None:
+    """Return the uid of who keeps a store there; None if nobody does."""
+    database, lock = database_file(directory), directory / "lock"
+    for file in (database, wal_file(database)):
+        if file.is_file():
+            return file.stat().st_uid
+    return lock.stat().st_uid if is_our_lock(lock) else None
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
