@@ -13,7 +13,7 @@ from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import EVENTS, PODS
 from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
 from tests.e2e.scene import Scene
-from tests.e2e.tenants import Body, pod, server, sh
+from tests.e2e.tenants import Body, eventually, pod, server, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -49,6 +49,31 @@ async def test_a_pod_lives_is_used_and_goes(scene: Scene) -> None:
     await scene.client.delete(PODS, "web")
     await scene.gone("web")
     await scene.swept(found.metadata.uid)
+
+
+async def test_what_a_command_leaves_in_the_background_stays(scene: Scene) -> None:
+    """It runs on after the command, also with its pipes in hand, which keep nobody waiting."""
+    await scene.create(pod("desk", sh("exec sleep 1000")))
+    await scene.ready("desk")
+
+    async def runs(seconds: int) -> bool:
+        return f"sleep {seconds}" in await scene.sh(
+            "desk", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+        )
+
+    quiet = "nohup sleep 2001 >/dev/null 2>&1 </dev/null &"
+    assert await scene.sh("desk", f"{quiet} echo left") == "left"
+    assert await scene.sh("desk", "sleep 2002 & echo told") == "told"
+    assert await runs(2001)
+    assert await runs(2002)
+
+    async with scene.client.pods.exec("desk", ["/bin/sh", "-c", "sleep 2003 & echo; wait"]) as cut:
+        assert await cut.read() is not None
+
+    async def gone() -> bool:
+        return not await runs(2003)
+
+    await eventually(gone)
 
 
 async def refused(scene: Scene, name: str, port: int) -> None:

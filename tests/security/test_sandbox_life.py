@@ -254,6 +254,25 @@ async def test_closing_an_exec_kills_its_program(pod: PodSandbox) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_what_an_ended_exec_left_belongs_to_the_container(
+    opened: Bubblewrapped, pod: PodSandbox
+) -> None:
+    """A background process outlives the command that started it, and ends with the container."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    assert await execute(container, "sh", "-c", "sleep 1001 >&- 2>&- & echo hi") == (
+        0,
+        b"hi\n",
+        b"",
+    )
+    await asyncio.sleep(0.2)  # for what must not happen
+    assert len(container.processes()) == 2
+    container.signal(signal.SIGKILL)
+    await asyncio.wait_for(container.wait(), 20)
+    async with asyncio.timeout(20):
+        while children(opened):  # noqa: ASYNC110  buried by the fork server
+            await asyncio.sleep(0.01)
+
+
 async def test_exec_in_an_ended_container_is_refused(pod: PodSandbox) -> None:
     """The refusal says that the container does not run."""
     container = await pod.start(shell("exit 0"), Heard())

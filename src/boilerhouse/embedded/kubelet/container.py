@@ -112,7 +112,7 @@ class LogSink(Protocol):
 
 
 class ExecProcess(Protocol):
-    """A program started beside the container's own; `close` always, it kills what is left."""
+    """A program started beside the container's own; `close` always."""
 
     async def write(self, data: bytes) -> None:
         """Send to standard input, waiting while it is full. After its reader is gone: no effect."""
@@ -136,7 +136,10 @@ class ExecProcess(Protocol):
         ...
 
     async def close(self) -> None:
-        """Kill the program if it runs, and release its pipes."""
+        """Kill the program if it runs, with what it started, and release its pipes.
+
+        What is left of one that has ended stays, and ends with the container.
+        """
         ...
 
 

@@ -114,8 +114,9 @@ class Program:
         return 128 - code if code < 0 else code
 
     async def close(self) -> None:
-        """Kill it if it runs, with its process group."""
-        self._child.signal(signal.SIGKILL, group=True)
+        """Kill it if it runs, with its process group; what outlived it is the container's."""
+        if not self._child.status.done():
+            self._child.signal(signal.SIGKILL, group=True)
         self._close_gate()
         self.stdio.close()
         try:
