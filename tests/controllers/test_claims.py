@@ -8,8 +8,10 @@ from datetime import timedelta
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
+from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS
-from tests.controllers.world import World
+from boilerhouse.workloads.objects import WORKLOADS
+from tests.controllers.world import Body, World, running
 
 
 async def test_a_claim_without_a_pool_starts_cold(world: World) -> None:
@@ -112,3 +114,34 @@ async def test_an_instance_that_is_destroyed_releases_its_claim(world: World) ->
     released = await world.until(CLAIMS, claim.metadata.name, lambda c: not c.metadata.finalizers)
     again = await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=10))
     assert (again.phase, again.created) == ("Active", True)
+
+
+async def test_a_pending_claim_takes_up_a_repaired_workload(world: World) -> None:
+    """An instance that never got ready is replaced by one of the new spec; its tenant has one."""
+    await world.ready_workload(entrypoint={"cmd": "broken"})
+
+    def serves(pod: Pod, ip: str, now: str) -> Body:
+        status = running(pod, ip, now)
+        if pod.spec.containers[0].command == ["broken"]:
+            ended = {"exitCode": 3, "reason": "Error"}
+            status["conditions"][1]["status"] = "False"
+            status["containerStatuses"][0] |= {
+                "ready": False,
+                "restartCount": 1,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "it ends"}},
+                "lastState": {"terminated": ended},
+            }
+        return status
+
+    world.kubelet.behaviour = serves
+    name = await world.claim("alice")
+    crashing = await world.until(
+        CLAIMS, name, lambda c: c.status is not None and "CrashLoop" in c.status.detail
+    )
+    repaired = {"spec": {"entrypoint": {"cmd": "/bin/serve"}}}
+    await world.client.merge_patch(WORKLOADS, "web", repaired)
+    claim = await world.claimed(name)
+    assert claim.metadata.annotations[names.POD] != crashing.metadata.annotations[names.POD]
+    [pod] = await world.pods(tenant="alice")
+    assert claim.status is not None and claim.status.instance_id == pod.metadata.name
+    assert pod.spec.containers[0].command == ["/bin/serve"]

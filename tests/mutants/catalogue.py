@@ -67,6 +67,33 @@ MUTANTS = _ELSEWHERE | {
         "",
         _DECIDE + "test_a_warm_pod_on_a_sick_node_is_not_used",
     ),
+    "a Pending claim keeps a Pod of an older spec": Mutant(
+        "boilerhouse.claims.obtaining",
+        "    if _is_outdated(pod, seen.workload) and not isinstance(found, _Usable):\n",
+        "    if False:\n",
+        "tests/controllers/test_claims.py::test_a_pending_claim_takes_up_a_repaired_workload",
+    ),
+    "a Pod of an older spec goes before another is chosen": Mutant(
+        "boilerhouse.claims.obtaining",
+        "        # that can be used is what the claim had asked for.\n"
+        "        return _choice(seen, claim)\n",
+        '        return Do((DeletePod(pod, "it was made from an older blueprint"),))\n',
+        _DECIDE + "test_an_own_pod_of_an_older_spec_is_given_up_while_it_cannot_be_used",
+    ),
+    "a Pod that can be used is replaced": Mutant(
+        "boilerhouse.claims.obtaining",
+        " and not isinstance(found, _Usable):",
+        ":",
+        _DECIDE + "test_an_own_pod_of_an_older_spec_is_used_if_it_can_be",
+    ),
+    "a Pod that was Active is replaced": Mutant(
+        "boilerhouse.claims.decide",
+        "    return _BY_PHASE[claim.status.phase](seen, claim)\n",
+        "    if seen.pod and seen.workload and seen.pod.template != seen.workload.template:\n"
+        '        return patiently(seen, DeletePod(seen.pod, "it is of an older blueprint"))\n'
+        "    return _BY_PHASE[claim.status.phase](seen, claim)\n",
+        _DECIDE + "test_a_pod_that_was_active_is_not_replaced",
+    ),
     "Active without looking for rivals": Mutant(
         "boilerhouse.claims.obtaining",
         "    if not seen.sole or look_up:\n",

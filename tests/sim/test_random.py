@@ -115,6 +115,7 @@ async def history(seed: int, steps: int = 260, **changes: object) -> World:
             quotas=chance.choice([0, 1]),
             scalings=chance.choice([0, 1]),
             cordons=chance.choice([0, 0, 1, 2]),
+            repairs=chance.choice([0, 0, 1, 2]),
         ),
     )
     if seed % 2:

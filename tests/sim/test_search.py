@@ -113,6 +113,8 @@ WORLDS = {
     "released while it is made": replace(NOTHING, farewells=1),
     "two names for one tenant": replace(NOTHING, wishes=2, other_names=1, pool=0),
     "two tenants, one warm Pod": replace(NOTHING, wishes=2, tenants=("alice", "bob")),
+    "the workload changes, one warm Pod": replace(NOTHING, chaos=Chaos(repairs=1)),
+    "the workload changes, no pool": replace(NOTHING, pool=0, chaos=Chaos(repairs=1)),
 }
 
 
@@ -126,6 +128,7 @@ WORLDS |= {
     "files: a cold Pod is filled": replace(KEPT, pool=0),
     "files: the helper dies while it fills": replace(KEPT, chaos=Chaos(helper_deaths=1)),
     "files: the machine starts again": replace(KEPT, chaos=Chaos(reboots=1)),
+    "files: the workload changes": replace(KEPT, pool=0, chaos=Chaos(repairs=1)),
     "files: two processes save": LEAVING,
     "files: a process dies while it saves": replace(LEAVING, chaos=Chaos(crashes=1)),
     "files: the helper dies while it saves": replace(LEAVING, chaos=Chaos(helper_deaths=1)),

@@ -157,6 +157,7 @@ class Chaos:
     cordons: int = 0
     clock_jumps: int = 0
     template_changes: int = 0
+    repairs: int = 0  # of the workload, which is checked at once
     quotas: int = 0
     scalings: int = 0
     seconds: int = 0  # that pass, so that what failed is tried again
@@ -512,6 +513,7 @@ class World:
             (chaos.sick_nodes, "kubelet: node sick", self._sick),
             (chaos.cordons, "user: cordons the node, or not", self._cordon),
             (chaos.template_changes, "user: changes the workload", self._change_template),
+            (chaos.repairs, "user: repairs the workload", self._repair),
             (chaos.quotas, "user: quota", self._quota),
             (chaos.scalings * self.pool, "user: scales the pool", self._scale),
         ]
@@ -611,6 +613,15 @@ class World:
         self.chaos.template_changes -= 1
         entry = {"env": {"CHANGE": str(self.server.revision)}}
         self.server.merge("user", WORKLOADS.plural, "web", {"spec": {"entrypoint": entry}})
+
+    def _repair(self) -> None:
+        self.chaos.repairs -= 1
+        self.chaos.template_changes += 1
+        self._change_template()
+        generation = self.server.get(WORKLOADS.plural, "web")["metadata"]["generation"]
+        for phase in ("Creating", "Ready"):
+            status = {"phase": phase, "observedGeneration": generation}
+            self.server.merge("user", WORKLOADS.plural, "web", {"status": status}, "status")
 
     def _quota(self) -> None:
         self.chaos.quotas -= 1

@@ -1,6 +1,7 @@
 """What to do about a claim that has no instance yet: Pending, Error. Pure.
 
 rivals? ─► choose (intent.py) ─► bind or create ─► files (restoring.py) ─► ready ─► hook ─► Active
+                  ◄── the workload was changed before the Pod could be used ──┘
 
 Each rule reads as: if that is so, then this. `intent.py` says why the order of the rules about
 Pods is what it is. In Error the same steps go on as in Pending, with the back-off of the step that
@@ -136,8 +137,9 @@ def keeps_choice(seen: Seen, claim: ClaimSeen) -> bool:
     pod, intent = seen.pod, claim.intent
     if pod is None or intent is None or restoring.misfit(seen, claim, pod):
         return False
-    its_own = claim.owns(pod) and not (pod.terminating or pod.ended)
-    return its_own or _is_free(pod, intent)
+    if claim.owns(pod) and not (pod.terminating or pod.ended):
+        return not _is_outdated(pod, seen.workload)
+    return _is_free(pod, intent)
 
 
 def _is_free(pod: InstanceSeen, intent: Intent) -> bool:
@@ -158,6 +160,22 @@ def _with_own_pod(
         return WriteIntent(Intent(pod.name, pod.uid))
     if restoring.misfit(seen, claim, pod):
         return _choice(seen, claim)  # the CAS makes it a stray; it was never Active
+    found = _filled(seen, claim, pod)
+    if _is_outdated(pod, seen.workload) and not isinstance(found, _Usable):
+        # Given up by the CAS, as above. What keeps it from being used may be what was changed; one
+        # that can be used is what the claim had asked for.
+        return _choice(seen, claim)
+    return found
+
+
+def _is_outdated(pod: InstanceSeen, workload: Blueprint | None) -> bool:
+    """Whether the next Pod would be another: not while a new spec is checked, or is in Error."""
+    return workload is not None and workload.ready and pod.template != workload.template
+
+
+def _filled(
+    seen: Seen, claim: ClaimSeen, pod: InstanceSeen
+) -> Plan | _Blocked | _Starting | _Usable:
     match restoring.bring_back(seen, claim, pod):
         case Wait(why):
             # That it begins anew is over in a moment, which a write would only make longer.

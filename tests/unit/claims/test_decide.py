@@ -13,7 +13,7 @@ from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Endpoint, Source
-from boilerhouse.claims.obtaining import LOOK_AGAIN
+from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
 from boilerhouse.claims.seen import (
     BindPod,
     ClaimSeen,
@@ -332,6 +332,48 @@ def test_a_bound_claim_goes_on_while_its_workload_changes() -> None:
     """What was begun is finished: the Pod is there."""
     creating = Blueprint("web", WorkloadPhase.CREATING)
     assert phase_of(decide(seen(claim(intent=WARM), workload=creating, pod=bound())))[0] == P.ACTIVE
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"trouble": "tenant: CrashLoopBackOff"}, {"unschedulable": "0/1 nodes"}, {}]
+)
+@pytest.mark.parametrize("phase", [P.PENDING, P.ERROR])
+def test_an_own_pod_of_an_older_spec_is_given_up_while_it_cannot_be_used(
+    phase: ClaimPhase, trouble: dict[str, object]
+) -> None:
+    """By choosing another, warm if there is one: whoever makes it Active at once is not undone."""
+    old = bound(ready=False, template="t0", **trouble)
+    held = claim(phase, intent=WARM)
+    assert decide(seen(held, pod=old, spare=SPARE)) == WriteIntent(SPARE)
+    assert decide(seen(held, pod=old)) == WriteIntent(cold("alice", "web", "claim-1", "7"))
+    assert not keeps_choice(seen(held, pod=old), held)
+    assert keeps_choice(seen(held, pod=bound(ready=False)), held)
+
+
+def test_an_own_pod_of_an_older_spec_is_used_if_it_can_be() -> None:
+    """The claim was made for the spec of its time, and the instance is there."""
+    old = bound(template="t0")
+    assert phase_of(decide(seen(claim(intent=WARM), pod=old, spare=SPARE)))[0] == P.ACTIVE
+
+
+@pytest.mark.parametrize("phase", [WorkloadPhase.CREATING, WorkloadPhase.ERROR])
+def test_an_own_pod_stays_until_the_new_spec_is_ready(phase: WorkloadPhase) -> None:
+    """What comes of the change is not known: it may be taken back."""
+    old = bound(ready=False, template="t0", trouble="tenant: CrashLoopBackOff")
+    unchecked = Blueprint("web", phase, "no image")
+    told = phase_of(decide(seen(claim(intent=WARM), workload=unchecked, pod=old, spare=SPARE)))
+    assert told == (P.PENDING, "tenant: CrashLoopBackOff")
+    going = replace(READY, deleting=True)
+    assert phase_of(decide(seen(claim(intent=WARM), workload=going, pod=old))) == told
+
+
+@pytest.mark.parametrize("phase", [P.ACTIVE, P.RELEASE_FAILED])
+def test_a_pod_that_was_active_is_not_replaced(phase: ClaimPhase) -> None:
+    """However old its spec, whatever its trouble: the tenant has used it, and keeps it."""
+    old = bound(ready=False, template="t0", trouble="tenant: CrashLoopBackOff")
+    again = claim(phase, status=SETTLED, intent=WARM, again=1)
+    plan = decide(seen(again, pod=old, spare=SPARE, thawed=True))
+    assert phase_of(plan)[0] == P.ACTIVE
 
 
 # Failures

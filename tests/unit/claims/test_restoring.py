@@ -51,7 +51,7 @@ def looking(of: ClaimSeen, **changes: Any) -> Seen:
 
 
 def wanting(**changes: Any) -> ClaimSeen:
-    return claim(intent=WARM, status=WANTED, **changes)
+    return claim(**{"intent": WARM, "status": WANTED, **changes})
 
 
 def filled(**changes: Any) -> Any:
@@ -317,6 +317,18 @@ def test_an_older_version_is_restored_only_if_asked() -> None:
     # Another one than is wanted is damaged: no matter.
     plan = decide(looking(asked, pod=full(), corrupt=OLD))
     assert plan == Do((Restore(full(), D, "restart"),))
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_pod_of_an_older_spec_is_given_up_whatever_became_of_its_files(resume: bool) -> None:
+    """Nobody has used it, and what was restored is still stored: it comes back in the next Pod."""
+    hooked = replace(keeping(hooks=HOOKED), template="t2")
+    for pod in (full(), filled(), filled(ready=False), full(restored=RestoredSeen(D, "c1"))):
+        plan = decide(looking(wanting(resume=resume), workload=hooked, pod=pod))
+        assert isinstance(plan, WriteIntent), pod
+        assert plan.intent is not None and plan.intent.pod != pod.name
+    named = wanting(intent=COLD, resume=resume)
+    assert decide(looking(named, workload=hooked)) == Do((CreatePod(COLD.pod, D),))
 
 
 # Hooks
