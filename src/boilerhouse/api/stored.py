@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from litestar import Request
 from litestar.exceptions import HTTPException
 
 from boilerhouse.agent.message import Body
+from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import HungUp
 from boilerhouse.api.house import House
@@ -133,6 +134,17 @@ async def require_unused(house: House, tenant: str, workload: str) -> None:
     for pod in (await house.client.list(PODS, labels=labels)).items:
         if pod.metadata.annotations.get(names.TENANT_ID) == tenant:
             raise _in_use(tenant, workload, f"instance {pod.metadata.name} is still there")
+
+
+@contextlib.contextmanager
+def unless_claimed(tenant: str, workload: str) -> Iterator[None]:
+    """Make what the helper refuses, since a claim came while it was at it, the same 409."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code == "in-use":
+            raise _in_use(tenant, workload, "it was claimed meanwhile") from refused
+        raise
 
 
 def _in_use(tenant: str, workload: str, why: str) -> Problem:

@@ -42,7 +42,7 @@ class HelperSnapshots:
         try:
             with _TRANSLATED:
                 async with asyncio.timeout(PATIENCE):
-                    found = await self.snapshots.current(tenant, workload)
+                    found = await self.snapshots.current(tenant, workload, claim=True)
         except TimeoutError:
             # Somebody waits for it, and is told what for (claims/trying.py).
             words = f"the snapshot helper does not answer within {PATIENCE:g} s"

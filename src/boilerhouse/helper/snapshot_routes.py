@@ -18,6 +18,7 @@ from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answe
 from boilerhouse.agent.protocol import SMALL_LIMIT, Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.agentline import Reach, line
+from boilerhouse.helper.exchanging import Exchanges
 from boilerhouse.helper.importing import inspect
 from boilerhouse.helper.jobs import Jobs
 from boilerhouse.helper.restoring import Restorer
@@ -63,6 +64,7 @@ class SnapshotRoutes:
         self._reach = reach
         self._queue = capacity.queue
         self._threads = Threads(capacity.threads)
+        self._exchanges = Exchanges(self._threads)
         self._saver = Saver(store, self._threads)
         self._restorer = Restorer(store, self._threads)
         waiting, patience = capacity.waiting, capacity.patience
@@ -105,10 +107,15 @@ class SnapshotRoutes:
 
     async def _current(self, request: Request) -> Answer:
         where = _place(request)
+        claim = request.param("claim") is not None
         self._store.check()
-        shelf = self._store.peek(where)
-        if shelf is None:
-            shelf = await self._threads.run(self._store.shelf, where)
+        while True:
+            if claim and where in self._exchanges:
+                await self._exchanges.note_claim(where)
+            shelf = self._store.peek(where)
+            if shelf is not None:
+                break
+            await self._threads.run(self._store.shelf, where)
         if shelf.current is None:
             return Answer(204)  # no refusal: nearly every first claim hears it
         return json_answer(told(where, shelf.current, shelf).encode())
@@ -131,7 +138,8 @@ class SnapshotRoutes:
         order = wire.read_order(PromoteOrder, await request.body.read(SMALL_LIMIT))
         where = places.place(order.tenant, order.workload)
         keep = _kept(order.keep)
-        version, new = await self._threads.run(self._store.promote, where, order.seq, keep)
+        with self._exchanges.begun(where) as exchange:
+            version, new = await exchange.commit(self._store.promote, where, order.seq, keep)
         return json_answer(version.encode(), _made(new))
 
     async def _save(self, request: Request) -> Answer:
@@ -190,29 +198,30 @@ class SnapshotRoutes:
         keep = _kept(_number(request, "keep") or wire.KEEP)
         limits = Limits.of_disk(_number(request, "disk") or 0)
         overlays = request.params("overlay")
-        await self._begin_transfer()
-        try:
-            incoming = await self._threads.run(self._store.incoming)
+        with self._exchanges.begun(where) as exchange:
+            await self._begin_transfer()
             try:
-                await receive(request.body, incoming, self._threads)
-                await self._threads.run(incoming.settle)
-                async with self._inspections:
-                    counted = await self._threads.run(inspect, incoming, limits, overlays)
-                held = await self._threads.run(self._store.holds, where, incoming.digest)
-                version, new = await self._threads.run(
-                    self._store.put,
-                    where,
-                    incoming,
-                    entries=counted.entries,
-                    content=counted.content,
-                    expect=expect,
-                    keep=keep,
-                    held=held,
-                )
+                incoming = await self._threads.run(self._store.incoming)
+                try:
+                    await receive(request.body, incoming, self._threads)
+                    await self._threads.run(incoming.settle)
+                    async with self._inspections:
+                        counted = await self._threads.run(inspect, incoming, limits, overlays)
+                    held = await self._threads.run(self._store.holds, where, incoming.digest)
+                    version, new = await exchange.commit(
+                        self._store.put,
+                        where,
+                        incoming,
+                        entries=counted.entries,
+                        content=counted.content,
+                        expect=expect,
+                        keep=keep,
+                        held=held,
+                    )
+                finally:
+                    await asyncio.to_thread(incoming.discard)
             finally:
-                await asyncio.to_thread(incoming.discard)
-        finally:
-            self._transfers.release()
+                self._transfers.release()
         return json_answer(version.encode(), _made(new))
 
     async def _begin_transfer(self) -> None:

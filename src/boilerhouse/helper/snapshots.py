@@ -44,9 +44,14 @@ class SnapshotClient:
     def __init__(self, client: Client, route: Handler, agents: Agents) -> None:
         self._asking = Asking(client, route, agents)
 
-    async def current(self, tenant: str, workload: str) -> Version | None:
-        """Return what a claim would restore; None if nothing is stored. Cheap."""
+    async def current(self, tenant: str, workload: str, *, claim: bool = False) -> Version | None:
+        """Return what a claim would restore; None if nothing is stored. Cheap.
+
+        `claim`: one does, so what is being uploaded meanwhile is refused in the end.
+        """
         query = [("tenant", tenant), ("workload", workload)]
+        if claim:
+            query.append(("claim", "true"))
         found = await self._asking.whole("GET", wire.CURRENT, query)
         return Version.decode(found) if found else None
 
@@ -138,6 +143,7 @@ class SnapshotClient:
         """Import an archive as the new current version; `disk` is the workload's, in GiB.
 
         False: these very bytes are current already, and nothing was stored.
+        409 in-use if a claim has asked for `current` meanwhile.
         With `expect` only if current has this digest ("": if there is none); else 409 changed.
         `overlays` are the workload's: what could not be restored into them is 422 bad-archive, and
         422 nothing-to-restore if no entry is in any. Without them that is not judged.

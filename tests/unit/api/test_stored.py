@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,25 @@ async def test_an_upload_may_say_what_it_replaces(rest: Rest) -> None:
     again = await put(rest, archive(n="2"), expect="none")
     assert again.status_code == 409
     assert (await put(rest, archive(n="2"), expect=first["digest"])).status_code == 201
+
+
+async def test_a_claim_while_an_archive_comes_is_in_use(rest: Rest) -> None:
+    """409 as if it had been there before: the instance works on what it was told is there."""
+    old, new = archive(n="1"), archive(n="2")
+    await put(rest, old)
+    assert rest.house.snapshots is not None
+    snapshots = rest.house.snapshots
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield new[:10]
+        await snapshots.current("alice", "web", claim=True)
+        yield new[10:]
+
+    answer = await rest.http.put(f"/api/v1{OF_ALICE}", content=pieces())
+    assert (answer.status_code, answer.json()["code"]) == (409, "SnapshotInUse")
+    assert "release it first" in answer.json()["error"]
+    assert answer.json()["details"] == {"tenantId": "alice", "workloadRef": "web"}
+    assert [one["size"] for one in (await rest.get(OF_ALICE)).json()] == [len(old)]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,10 @@ class Bench:
             if body:
                 return Restored.decode(body)
 
-    async def current(self, tenant: str = "anna") -> Version | None:
+    async def current(self, tenant: str = "anna", *, claim: bool = False) -> Version | None:
         query = [("tenant", tenant), ("workload", "shop")]
+        if claim:
+            query.append(("claim", "true"))
         found = await self.read("GET", wire.CURRENT, *query)
         return Version.decode(found) if found else None
 

@@ -41,6 +41,7 @@ from boilerhouse.api.stored import (
     require_unused,
     shown,
     snapshots_of,
+    unless_claimed,
     version_number,
 )
 from boilerhouse.api.streaming import Streaming
@@ -221,15 +222,16 @@ async def _stored(
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
     await require_unused(house, tenant, workload)
-    return await snapshots_of(house).put(
-        tenant,
-        workload,
-        body,
-        overlays=overlays_of(found),
-        expect="" if expect == "none" else expect,
-        keep=await keep_of(house, workload),
-        disk=disk_of(found),
-    )
+    with unless_claimed(tenant, workload):
+        return await snapshots_of(house).put(
+            tenant,
+            workload,
+            body,
+            overlays=overlays_of(found),
+            expect="" if expect == "none" else expect,
+            keep=await keep_of(house, workload),
+            disk=disk_of(found),
+        )
 
 
 @post(f"{OF_BOTH}/{{version:str}}/restore", opt={"scope": ADMIN}, status_code=201)
@@ -245,9 +247,9 @@ async def restore_version(
     if wanted is None:
         raise bad_request("version: the current one is what a claim restores already")
     await require_unused(house, tenant, workload)
-    made, new = await snapshots_of(house).promote(
-        tenant, workload, wanted, keep=await keep_of(house, workload)
-    )
+    keep = await keep_of(house, workload)
+    with unless_claimed(tenant, workload):
+        made, new = await snapshots_of(house).promote(tenant, workload, wanted, keep=keep)
     return Response(shown(made), status_code=201 if new else 200)
 
 
