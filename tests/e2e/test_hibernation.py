@@ -12,6 +12,7 @@ import hashlib
 import subprocess
 import tarfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -422,3 +423,28 @@ def test_stored_files_by_hand(home: Home, tmp_path: Path) -> None:
     assert home.ask("GET", "/tenants/hanna").status_code == 404
     home.claim("hanna", "byhand", "cold")
     home.released("hanna", "byhand")
+
+
+def test_a_claim_while_an_archive_comes(home: Home, tmp_path: Path) -> None:
+    """The upload is refused at its end, and what the instance saves becomes current."""
+    home.workload("meanwhile")
+    source = tmp_path / "workspace"
+    source.mkdir()
+    (source / "hello").write_text("from outside\n")
+    mine = tmp_path / "mine.tar.gz"
+    subprocess.run(["tar", "czf", mine, "-C", tmp_path, "workspace"], check=True)
+    content = mine.read_bytes()
+
+    def pieces() -> Iterator[bytes]:
+        yield content[:20]
+        soon("the archive comes", lambda: any((home.volume / ".tmp").iterdir()), 30)
+        instance = home.claim("mila", "meanwhile", "cold")
+        home.sh(instance, "echo inside > /workspace/new")
+        yield content[20:]
+
+    path = "/tenants/mila/workloads/meanwhile/snapshots"
+    refused = home.http.put(f"/api/v1{path}", content=pieces(), timeout=120)
+    assert (refused.status_code, refused.json()["code"]) == (409, "SnapshotInUse"), refused.text
+    saved = home.released("mila", "meanwhile")
+    assert saved is not None and saved["current"]
+    assert members(home.archive("mila", "meanwhile")) == ["workspace/", "workspace/new"]
