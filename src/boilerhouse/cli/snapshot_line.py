@@ -39,6 +39,8 @@ def ls(
     """List what is stored."""
     from boilerhouse.cli.snapshot import ls as run
 
+    if None not in (workload, of_workload) and workload != of_workload:
+        raise typer.BadParameter(f"{workload} was named already", param_hint="--workload")
     chosen = of_workload if workload is None else workload
     with_rest(lambda rest: run(rest, tenant, chosen, versions=versions, output=output))
 

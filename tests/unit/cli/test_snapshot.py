@@ -62,6 +62,16 @@ async def test_a_file_is_put_listed_and_fetched(shell: Shell, saved: Path) -> No
     assert [path.name for path in shell.tmp.glob(".out*")] == []
 
 
+async def test_two_workloads_cannot_be_meant(shell: Shell, saved: Path) -> None:
+    """A contradiction is an error of usage; the same name twice is none."""
+    await shell.run("snapshot", "put", "alice", "web", str(saved))
+    twice = await shell.run("snapshot", "ls", "alice", "web", "-w", "web")
+    assert (twice.exit_code, len(twice.stdout.splitlines())) == (0, 2)
+    refused = await shell.run("snapshot", "ls", "alice", "web", "-w", "other")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "web was named already" in refused.stderr
+
+
 async def test_what_is_there_is_not_overwritten(shell: Shell, saved: Path) -> None:
     """Without --force an existing file stays as it was, and the exit code says so."""
     await shell.run("snapshot", "put", "alice", "web", str(saved))
