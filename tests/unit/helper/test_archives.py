@@ -70,6 +70,9 @@ async def test_only_what_is_expected_is_replaced(bench: Bench) -> None:
         (gzip.compress(b"", mtime=0), "in the middle"),
         (archive({"a": os.urandom(100_000)}, whole=False), "in the middle"),
         (archive({"a": b"x"}) + b"junk", "not gzip"),
+        (archive({"a": b"x"}) + bytes(300_000) + b"junk", "behind the gzip stream"),
+        (archive({"a": b"x"}) + bytes(3) + archive({"b": b"x"}), "behind the gzip stream"),
+        (bytes(3) + archive({"a": b"x"}), "not gzip"),
         (archive({"../../etc/passwd": b"x"}), ".. in it"),
     ],
 )
@@ -80,6 +83,13 @@ async def test_what_is_no_archive(bench: Bench, content: bytes, why: str) -> Non
     assert why in str(error)
     assert await bench.current() is None
     assert not bench.leftovers()
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 511, 1_000_000])
+async def test_padding_behind_the_stream(bench: Bench, zeros: int) -> None:
+    """Zeros, as blocks of tapes and devices leave them, are no part of the archive."""
+    made = await put(bench, archive({"a": b"x"}) + bytes(zeros))
+    assert (made.entries, made.size) == (2, len(archive({"a": b"x"})) + zeros)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class Inflater:
         self._sha256 = sha256()
         self._gzip: igzip_lib.IgzipDecompressor | None = None
         self._compressed = b""
+        self._begun = False
         self.size = 0
 
     def digest(self) -> str:
@@ -64,10 +65,21 @@ class Inflater:
             self._compressed += more
         if not self._compressed and self.size:
             return False
+        if self._begun and self._compressed.startswith(b"\0"):
+            self._skip_padding()
+            return False
         if not self._compressed.startswith(_MAGIC):
             raise BadArchive("bad-gzip", "this is not gzip")
         self._gzip = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
+        self._begun = True
         return True
+
+    def _skip_padding(self) -> None:
+        """Take the zeros behind the last stream, as gzip does; nothing else may follow them."""
+        while self._compressed:
+            if self._compressed.strip(b"\0"):
+                raise BadArchive("trailing-data", "there is something behind the gzip stream")
+            self._compressed = self._more()
 
     def _more(self) -> bytes:
         piece = self._read()
