@@ -145,3 +145,14 @@ async def test_a_pending_claim_takes_up_a_repaired_workload(world: World) -> Non
     [pod] = await world.pods(tenant="alice")
     assert claim.status is not None and claim.status.instance_id == pod.metadata.name
     assert pod.spec.containers[0].command == ["/bin/serve"]
+
+
+async def test_a_tenant_id_that_only_the_operator_can_refuse(world: World) -> None:
+    """kubectl may apply it: Error with the rule, no instance; deleted, it is gone at once."""
+    await world.ready_workload(filesystem={"overlayDirs": ["/data"]})
+    claim = await world.claimed(await world.claim("e\u0301x", name="mine"), "Error")
+    assert claim.status is not None
+    assert names.TENANT_RULE in claim.status.detail
+    assert names.POD not in claim.metadata.annotations and await world.pods() == []
+    await world.client.delete(CLAIMS, "mine")
+    await world.gone(CLAIMS, "mine")

@@ -67,6 +67,12 @@ MUTANTS = _ELSEWHERE | {
         "",
         _DECIDE + "test_a_warm_pod_on_a_sick_node_is_not_used",
     ),
+    "any tenant id will do": Mutant(
+        "boilerhouse.claims.obtaining",
+        "    if not is_tenant_id(claim.tenant):",
+        "    if False:",
+        _DECIDE + "test_a_bad_tenant_id_is_an_error_at_once",
+    ),
     "a Pending claim keeps a Pod of an older spec": Mutant(
         "boilerhouse.claims.obtaining",
         "    if _is_outdated(pod, seen.workload) and not isinstance(found, _Usable):\n",

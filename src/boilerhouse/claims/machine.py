@@ -40,7 +40,7 @@ CLAIM = Machine(
             _P.PENDING,
             _P.ERROR,
             "the workload is missing or in Error, a quota refuses the instance,"
-            " or one step keeps failing",
+            " one step keeps failing, or the tenant's id cannot be one",
         ),
         Edge(_P.PENDING, _P.RELEASING, "deleted before it became Active"),
         Edge(

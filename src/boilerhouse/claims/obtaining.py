@@ -37,7 +37,7 @@ from boilerhouse.claims.seen import (
 )
 from boilerhouse.claims.status import failed, farewell, leave, moved, recovered, said, with_instance
 from boilerhouse.claims.trying import NOW, attempt, setback_of, waiting
-from boilerhouse.core.names import READY
+from boilerhouse.core.names import READY, TENANT_RULE, is_tenant_id
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.workloads.machine import WorkloadPhase
 
@@ -99,6 +99,9 @@ def obtain(seen: Seen, claim: ClaimSeen) -> Plan:
 def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable:
     """Say what brings the claim closer to its instance, whatever its phase."""
     pod, intent = seen.pod, claim.intent
+    if not is_tenant_id(claim.tenant):  # the API server cannot check all of the rule
+        # Nothing may be chosen for it, nor stay chosen: what it has is a stray from then on.
+        return _bad_tenant(claim) if intent is None else WriteIntent(None)
     its_own = pod is not None and claim.owns(pod)
     if pod is not None and intent is not None and its_own and not (pod.terminating or pod.ended):
         return _with_own_pod(seen, claim, intent, pod)
@@ -210,6 +213,11 @@ def _ready(
 def _has_rival(seen: Seen) -> bool:
     setback = seen.setback
     return setback is not None and setback.step == LookForRival.__name__ and setback.refused
+
+
+def _bad_tenant(claim: ClaimSeen) -> _Blocked:
+    way_out = "delete the claim and make one for another id"
+    return _Blocked("BadTenantId", f"{claim.tenant!a} is not a tenant id: {TENANT_RULE}; {way_out}")
 
 
 def _workload_blocks(name: str, workload: Blueprint | None) -> _Blocked | Wait | None:

@@ -29,6 +29,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.names import TENANT_RULE
 from boilerhouse.instances.seen import Blueprint, ClaimRef
 from boilerhouse.workloads.machine import WorkloadPhase
 from tests.unit.claims.views import (
@@ -37,6 +38,7 @@ from tests.unit.claims.views import (
     WARM,
     bound,
     claim,
+    keeping,
     seen,
     setback,
     warm,
@@ -293,6 +295,29 @@ def test_an_own_pod_that_has_ended_is_given_up() -> None:
     """An evicted Pod is named no more, which makes it a stray."""
     pod = bound(ended="Failed: Evicted")
     assert decide(seen(claim(intent=WARM), pod=pod, spare=SPARE)) == WriteIntent(SPARE)
+
+
+@pytest.mark.parametrize(("tenant", "shown"), [("e\u0301x", "e\\u0301x"), ("a\u202eb", "\\u202e")])
+def test_a_bad_tenant_id_is_an_error_at_once(tenant: str, shown: str) -> None:
+    """Said with the rule, before anything is chosen, created or looked up; and once."""
+    bad = claim(name="mine", tenant=tenant, finalizers=())
+    plan = decide(seen(bad, spare=SPARE, workload=keeping(), sole=False))
+    phase, detail = phase_of(plan)
+    assert phase == P.ERROR
+    assert TENANT_RULE in detail and shown in detail
+    assert isinstance(plan, WriteStatus)
+    assert error_reason(plan.status) == "BadTenantId"
+    told = replace(bad, status=plan.status)
+    assert decide(seen(told, spare=SPARE)) == Wait(detail)
+    going = decide(seen(replace(told, deleting=True)))
+    assert phase_of(going)[0] == P.RELEASING
+
+
+def test_a_claim_with_a_bad_tenant_id_gives_its_pod_up() -> None:
+    """Whoever chose one for it: it becomes a stray, and never Active."""
+    bad = claim(tenant="a\u202eb", intent=WARM)
+    for pod in (None, warm(), bound()):
+        assert decide(seen(bad, pod=pod)) == WriteIntent(None)
 
 
 # Workloads
