@@ -35,3 +35,21 @@ async def test_the_event_of_a_blocked_deletion_names_the_claims(world: World) ->
         )
 
     await world.settles(told)
+
+
+async def test_an_error_names_what_is_not_built_and_what_is_missing(world: World) -> None:
+    """All at once, so that nobody mends one thing to hear of the next; the image may come."""
+    world.images.absent.add("app")
+    header = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}
+    credential = {"domain": "api.example.com", "headers": [header]}
+    await world.workload(
+        image={"ref": "app"},
+        network={"access": "restricted", "credentials": [credential]},
+        filesystem={"overlayDirs": ["/data"], "encryptOverlays": True},
+    )
+    failed = await world.until(WORKLOADS, "web", lambda w: w.status.get("phase") == "Error")
+    image = "image app is not in the store"
+    for reason in ("restricted", "credentials", "encryptOverlays", image, "Secret keys"):
+        assert reason in failed.status["detail"]
+    world.images.absent.clear()
+    await world.until(WORKLOADS, "web", lambda w: image not in w.status.get("detail", image))

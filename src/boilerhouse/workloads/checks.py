@@ -18,13 +18,16 @@ from boilerhouse.workloads.network import Access
 
 def faults(raw: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each thing that only a change of the spec can cure."""
-    found = problems(WorkloadSpec, raw)
-    return found or list(_not_built(decoded(raw)))
+    found, spec = problems(WorkloadSpec, raw), readable(raw)
+    return found if spec is None else [*found, *_not_built(spec)]
 
 
-def decoded(raw: Mapping[str, Any]) -> WorkloadSpec:
-    """Return a spec that has no problems as its Struct."""
-    return msgspec.convert(raw, WorkloadSpec)
+def readable(raw: Mapping[str, Any]) -> WorkloadSpec | None:
+    """Return a spec as its Struct, though rules may not hold; None if it cannot be one."""
+    try:
+        return msgspec.convert(raw, WorkloadSpec)
+    except msgspec.ValidationError:
+        return None
 
 
 def secrets(spec: WorkloadSpec) -> list[tuple[str, str]]:

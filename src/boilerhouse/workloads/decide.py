@@ -81,8 +81,8 @@ def _error(seen: Seen, reasons: tuple[str, ...]) -> Plan:
     word = "SpecNotUsable" if seen.faults else "NotAvailable"
     conditions = _stated(seen, READY, _NO, word, detail)
     status = _status(seen, WorkloadPhase.ERROR, detail, conditions)
-    # A fault of the spec is cured by a change of it, which is an event.
-    again_in = None if seen.faults else _back_off(seen)
+    # A fault of the spec is cured by a change of it, which is an event; what is missing may come.
+    again_in = _back_off(seen) if seen.missing else None
     return _written(seen, status, word) or Wait(detail, again_in)
 
 

@@ -57,8 +57,8 @@ class Reader:
         workload = workload_seen(held)
         if workload.deleting:
             return Seen(self.clock.now(), workload, claims=await self.claims(key.name))
-        faults = tuple(checks.faults(held.spec))
-        missing = () if faults else tuple(await self._missing(checks.decoded(held.spec)))
+        faults, spec = tuple(checks.faults(held.spec)), checks.readable(held.spec)
+        missing = () if spec is None else tuple(await self._missing(spec))
         return Seen(self.clock.now(), workload, faults=faults, missing=missing)
 
     async def _missing(self, spec: WorkloadSpec) -> list[str]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.workloads.checks import decoded, faults, secrets
+from boilerhouse.workloads.checks import faults, readable, secrets
 from boilerhouse.workloads.images import TrustedImages
 
 GOOD: dict[str, Any] = {
     "version": "1",
-    "image": {"ref": "host"},
+    "image": {"ref": "app"},
     "resources": {"vcpus": 1, "memoryMb": 64, "diskGb": 1},
 }
 CREDENTIAL = {
@@ -48,11 +48,28 @@ def test_everything_wrong_is_listed() -> None:
     """All of it at once."""
     bad = GOOD | {"resources": {"vcpus": 0, "memoryMb": 0, "diskGb": 1}}
     assert len(faults(bad)) == 2
+    ruled_out = GOOD | {
+        "network": {"access": "restricted"},
+        "filesystem": {"overlayDirs": ["/a", "/a/b"], "encryptOverlays": True},
+    }
+    fields = ("spec.filesystem.overlayDirs", "spec.network.access", "spec.filesystem.encrypt")
+    found = faults(ruled_out)
+    assert len(found) == len(fields)
+    assert all(fault.startswith(field) for fault, field in zip(found, fields, strict=True))
+
+
+def test_what_cannot_be_read_has_its_problems_only() -> None:
+    """Of a spec of another shape nobody knows what else it asks for."""
+    bad = GOOD | {"resources": {"vcpus": "many", "memoryMb": 64, "diskGb": 1}}
+    assert readable(bad) is None
+    (fault,) = faults(bad)
+    assert fault.startswith("spec.resources.vcpus")
 
 
 def test_secrets_are_found_where_they_are_referred_to() -> None:
     """Name and key of each."""
-    spec = decoded(GOOD | {"network": {"credentials": [CREDENTIAL]}})
+    spec = readable(GOOD | {"network": {"credentials": [CREDENTIAL]}})
+    assert spec is not None
     assert secrets(spec) == [("keys", "a")]
 
 
