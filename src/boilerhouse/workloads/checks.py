@@ -1,6 +1,6 @@
 """What is wrong with a workload's spec, beyond what the API server could refuse. Pure.
 
-spec as JSON ─┬─► faults()      not sound, or asks for what is not built
+spec as JSON ─┬─► faults()      not sound, asks for what is not built, or for nothing to run
               └─► secrets()     which Secrets it needs
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from boilerhouse.core.problems import problems
+from boilerhouse.workloads.images import HOST
 from boilerhouse.workloads.model import WorkloadSpec
 from boilerhouse.workloads.network import Access
 
@@ -19,7 +20,7 @@ from boilerhouse.workloads.network import Access
 def faults(raw: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each thing that only a change of the spec can cure."""
     found, spec = problems(WorkloadSpec, raw), readable(raw)
-    return found if spec is None else [*found, *_not_built(spec)]
+    return found if spec is None else [*found, *_not_built(spec), *_nothing_to_run(spec)]
 
 
 def readable(raw: Mapping[str, Any]) -> WorkloadSpec | None:
@@ -50,3 +51,10 @@ def _not_built(spec: WorkloadSpec) -> Iterator[str]:
         yield "spec.network.credentials: adding headers to requests is not built yet"
     if spec.filesystem.encrypt_overlays:
         yield "spec.filesystem.encryptOverlays: encryption of saved files is not built yet"
+
+
+def _nothing_to_run(spec: WorkloadSpec) -> Iterator[str]:
+    """Other images may have a command of their own, which is known when they are there."""
+    given = spec.entrypoint
+    if spec.image.ref == HOST and (given is None or not (given.cmd or given.args)):
+        yield "spec.entrypoint: image host has no command of its own: say what to run as cmd"

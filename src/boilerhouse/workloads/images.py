@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+HOST = "host"  # the reference of the machine's own programs
+
 
 class Images(Protocol):
     async def missing(self, reference: str) -> str:
@@ -25,7 +27,7 @@ class TrustedImages:
     """Of a cluster: every reference counts as good, except the one that only one machine has."""
 
     async def missing(self, reference: str) -> str:
-        if reference == "host":
+        if reference == HOST:
             return "image host is the machine's own system, which a cluster does not have"
         return ""
 

@@ -66,6 +66,21 @@ def test_what_cannot_be_read_has_its_problems_only() -> None:
     assert fault.startswith("spec.resources.vcpus")
 
 
+@pytest.mark.parametrize("entrypoint", [None, {}, {"env": {"A": "1"}}])
+def test_the_image_host_needs_a_command(entrypoint: dict[str, Any] | None) -> None:
+    """It has none of its own; of another image that is not known here."""
+    silent = GOOD | ({} if entrypoint is None else {"entrypoint": entrypoint})
+    assert faults(silent) == []
+    (fault,) = faults(silent | {"image": {"ref": "host"}})
+    assert fault.startswith("spec.entrypoint: image host has no command")
+
+
+@pytest.mark.parametrize("entrypoint", [{"cmd": "/bin/serve"}, {"args": ["/bin/serve", "8080"]}])
+def test_the_image_host_runs_what_it_is_told(entrypoint: dict[str, Any]) -> None:
+    """By either of the two words, as a container would."""
+    assert faults(GOOD | {"image": {"ref": "host"}, "entrypoint": entrypoint}) == []
+
+
 def test_secrets_are_found_where_they_are_referred_to() -> None:
     """Name and key of each."""
     spec = readable(GOOD | {"network": {"credentials": [CREDENTIAL]}})
