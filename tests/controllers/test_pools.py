@@ -34,6 +34,18 @@ async def test_kubectl_scale_up_and_down(world: World) -> None:
     assert scale.status.selector == "boilerhouse.dev/managed=true,boilerhouse.dev/pool=warm"
 
 
+async def test_a_pool_counts_from_its_birth(world: World) -> None:
+    """Zero is a number too: of a pool that keeps none, and of one that cannot have any."""
+    await world.ready_workload()
+    await world.pool("none", size=0)
+    await world.until(POOLS, "none", healthy(0))
+    await world.pool("lost", workload="missing", size=1)
+    await world.until(POOLS, "lost", lambda p: p.status is not None and p.status.phase == "Error")
+    for name in ("none", "lost"):
+        stored = await world.client.raw("GET", POOLS.path(world.client.namespace, name))
+        assert (stored["status"]["ready"], stored["status"]["warming"]) == (0, 0)
+
+
 async def test_a_changed_workload_rolls_its_pool(world: World) -> None:
     """Through Creating to Ready; every Pod is of the new template then."""
     await world.ready_workload()

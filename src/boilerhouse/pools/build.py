@@ -38,11 +38,13 @@ def finalizers_patch(pool: PoolSeen, *, held: bool) -> Body:
 
 
 def status_patch(pool: PoolSeen, status: PoolStatus) -> Body:
-    """Build the merge patch from the status as seen to the one that was decided."""
-    return {
-        "metadata": _as_seen(pool),
-        "status": difference(_plain(pool.status), _plain(status)),
-    }
+    """Build the merge patch from the status as seen to the one that was decided.
+
+    Counters are always in it: zero is their default, which nobody has written yet for a new pool.
+    """
+    counters = {"ready": status.ready, "warming": status.warming}
+    changes = difference(_plain(pool.status), _plain(status))
+    return {"metadata": _as_seen(pool), "status": {**changes, **counters}}
 
 
 def _as_seen(pool: PoolSeen) -> Body:
@@ -50,7 +52,6 @@ def _as_seen(pool: PoolSeen) -> Body:
 
 
 def _plain(status: PoolStatus) -> Body:
-    # Zero and the first phase are defaults, which are left out; people want to read them.
+    # The first phase is a default, which is left out; but a phase that was written must stay.
     plain: Body = msgspec.to_builtins(status)
-    counters = {"ready": status.ready, "warming": status.warming}
-    return {**plain, **counters, "phase": str(status.phase)}
+    return {**plain, "phase": str(status.phase)}

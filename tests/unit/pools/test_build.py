@@ -36,6 +36,11 @@ def test_finalizers() -> None:
 
 
 def test_the_status_is_its_difference() -> None:
-    """Counters are spelled out even if they are zero."""
+    """Counters are spelled out even if they are zero, and were not written before."""
     after = msgspec.structs.replace(POOL.status, ready=2, detail="")
-    assert status_patch(POOL, after) == {"metadata": SEEN, "status": {"ready": 2, "detail": None}}
+    changes = {"ready": 2, "warming": 0, "detail": None}
+    assert status_patch(POOL, after) == {"metadata": SEEN, "status": changes}
+    filled = msgspec.structs.replace(POOL, status=after)
+    emptied = msgspec.structs.replace(after, ready=0)
+    counters = {"ready": 0, "warming": 0}
+    assert status_patch(filled, emptied) == {"metadata": SEEN, "status": counters}
