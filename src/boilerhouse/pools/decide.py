@@ -198,7 +198,8 @@ def _error(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> str:
 def _why_not_full(seen: Seen, kept: Sequence[InstanceSeen]) -> str:
     """Say what keeps the pool from being full, if it is more than time."""
     if seen.workload is not None and not seen.workload.ready:
-        return f"workload {seen.workload.name} is being prepared"
+        deleting = seen.workload.deleting
+        return f"workload {seen.workload.name} is being {'deleted' if deleting else 'prepared'}"
     for setback in (seen.refusal, seen.failing):
         if setback is not None:
             return setback.why

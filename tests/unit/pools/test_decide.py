@@ -248,6 +248,22 @@ def test_a_pool_without_a_usable_workload_is_in_error(workload: Blueprint | None
     assert "web" in plan.status.detail
 
 
+@pytest.mark.parametrize(
+    ("workload", "word"),
+    [
+        (Blueprint("web", WorkloadPhase.CREATING), "prepared"),
+        (replace(READY, deleting=True), "deleted"),
+        (Blueprint("web", WorkloadPhase.CREATING, deleting=True), "deleted"),
+    ],
+)
+def test_a_pool_says_what_its_workload_goes_through(workload: Blueprint, word: str) -> None:
+    """Nothing can be claimed meanwhile, and nothing is made."""
+    plan = decide(seen(pool(), pod(1), workload=workload))
+    assert isinstance(plan, WriteStatus)
+    assert (plan.status.phase, plan.status.ready) == (PoolPhase.DEGRADED, 0)
+    assert plan.status.detail == f"workload web is being {word}"
+
+
 def test_pods_that_no_node_can_take_are_waited_for() -> None:
     """Another one would fare no better, however long it takes."""
     late = starting(1, unschedulable="0/1 nodes", waited=timedelta(hours=1))
