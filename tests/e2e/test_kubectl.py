@@ -145,6 +145,22 @@ def test_apply_refuses_unknown_fields_and_bad_values(kubectl: Kubectl) -> None:
     assert unchecked.split()[-1] == "created"
 
 
+def test_lists_are_applied_and_created(kubectl: Kubectl) -> None:
+    """What get writes of several objects goes back in; each is still checked by the server."""
+    kubectl("create", "-f-", stdin={"apiVersion": "v1", "kind": "List", "items": [
+        config_map("one", a="1"), config_map("two", a="2"), pool("listed")
+    ]})  # fmt: skip
+    told = kubectl.run("apply", "-f-", stdin=kubectl("get", "cm", "one", "two", "-o", "yaml"))
+    assert told.stdout.split("\n")[:2] == ["configmap/one configured", "configmap/two configured"]
+    wrong = pool("three")
+    wrong["spec"]["siez"] = 3
+    several = {"apiVersion": "v1", "kind": "List", "items": [config_map("four"), wrong]}
+    assert 'unknown field "spec.siez"' in kubectl("apply", "-f-", stdin=several, fails=True)
+    assert "NotFound" in kubectl("get", "bhp", "three", fails=True)
+    bad = config_map("five") | {"dataa": {}}
+    assert 'unknown field "dataa"' in kubectl("apply", "-f-", stdin=bad, fails=True)
+
+
 def test_get_prints_the_columns_of_the_definition(kubectl: Kubectl) -> None:
     """get shows the printer columns, wide more, names and several kinds as asked."""
     kubectl("create", "-f-", stdin=pool("shown", 4))

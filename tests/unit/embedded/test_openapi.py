@@ -133,12 +133,30 @@ def test_every_reference_leads_somewhere(openapi: OpenApi, name: str) -> None:
 
 
 def test_what_is_not_spoken_is_refused_by_name(openapi: OpenApi) -> None:
-    """OpenAPI v2, protobuf and unknown groups have clear answers; other paths are not ours."""
+    """Other versions, protobuf and unknown groups have clear answers; other paths are not ours."""
     with pytest.raises(NotFound, match="/openapi/v3"):
-        openapi.answer(Request("GET", "/openapi/v2"))
+        openapi.answer(Request("GET", "/openapi/v1"))
     with pytest.raises(NotFound):
         openapi.answer(Request("GET", "/openapi/v3/apis/none.dev/v1"))
     protobuf = {"accept": "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"}
     with pytest.raises(NotAcceptable):
         openapi.answer(Request("GET", "/openapi/v3/api/v1", headers=protobuf))
     assert openapi.answer(Request("GET", "/api/v1")) is None
+
+
+def test_version_2_is_there_and_describes_nothing(openapi: OpenApi) -> None:
+    """kubectl asks for it as protobuf when it meets a List; everybody else gets the same as JSON."""
+    wanted = {
+        "swagger": "2.0",
+        "info": {"title": "Boilerhouse: embedded Kubernetes API", "version": "v1"},
+        "paths": {},
+    }
+    assert read(openapi, "/openapi/v2") == wanted
+    media = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    reply = ask(openapi, "/openapi/v2", accept=f"{media}, application/json")
+    assert reply.headers["content-type"] == media.replace("@", ".")
+    title = b"Boilerhouse: embedded Kubernetes API"
+    info = b"\x0a" + bytes([len(title)]) + title + b"\x12\x02v1"
+    assert reply.body == b"\x0a\x032.0\x12" + bytes([len(info)]) + info + b"\x42\x00"
+    with pytest.raises(NotAcceptable):
+        ask(openapi, "/openapi/v2", accept="text/html")

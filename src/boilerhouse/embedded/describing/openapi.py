@@ -2,10 +2,12 @@
 
 Registry ──► /openapi/v3                       index: an address per group and version, with a hash
          └─► /openapi/v3/apis/GROUP/VERSION    document: paths, and each kind's schema
+             /openapi/v2                       a document that describes nothing
 
 The hash is in the address, so that a client may keep a document for ever. A document is rendered
-when it is asked for and not kept: clients keep it, and memory has better uses. Protobuf and
-OpenAPI v2 are not spoken; kubectl 1.34 asks for v2 only to fall back on, and takes a 404.
+when it is asked for and not kept: clients keep it, and memory has better uses.
+kubectl looks into v2 for what v3 does not have, above all `kind: List`, and gives up without one.
+What it does not find there it leaves to the server to judge: so an empty one is enough.
 """
 
 from __future__ import annotations
@@ -44,6 +46,11 @@ from boilerhouse.kube.wire import (
 
 _PREFIX = "#/components/schemas/"
 _PLAIN_TYPES = (JSON, "application/*", "*/*", "")
+_TITLE = "Boilerhouse: embedded Kubernetes API"
+_V2 = {"swagger": "2.0", "info": {"title": _TITLE, "version": "v1"}, "paths": {}}
+_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# Clients ask with an `@`, which is no media type, and would not take it for an answer.
+_V2_ASKED = (_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
 class OpenApi:
@@ -59,10 +66,11 @@ class OpenApi:
         path = request.path.rstrip("/")
         if request.method not in ("GET", "HEAD") or not (path + "/").startswith("/openapi/"):
             return None
+        if path == "/openapi/v2":
+            return _version_2(request)
         if path != "/openapi/v3" and not path.startswith("/openapi/v3/"):
             raise NotFound(f"{path} is not served here: use /openapi/v3")
-        accepted = request.headers.get("accept", "").split(",")
-        if not any(clause.split(";")[0].strip() in _PLAIN_TYPES for clause in accepted):
+        if not any(media in _PLAIN_TYPES for media in _accepted(request)):
             raise NotAcceptable(f"only the following media types are accepted: {JSON}")
         groups = self._groups()
         if path == "/openapi/v3":
@@ -111,6 +119,32 @@ class OpenApi:
         return known[1]
 
 
+def _accepted(request: Request) -> list[str]:
+    clauses = request.headers.get("accept", "").split(",")
+    return [clause.split(";")[0].strip() for clause in clauses]
+
+
+def _version_2(request: Request) -> Reply:
+    """Answer with the first accepted form: protobuf, which kubectl reads, or JSON."""
+    for media in _accepted(request):
+        if media in _V2_ASKED:
+            return Reply(200, _v2_protobuf(), {"content-type": _V2_PROTOBUF, "vary": "Accept"})
+        if media in _PLAIN_TYPES:
+            headers = {"content-type": JSON, "vary": "Accept"}
+            return Reply(200, msgspec.json.encode(_V2), headers)
+    raise NotAcceptable(f"only the following media types are accepted: {JSON}, {_V2_PROTOBUF}")
+
+
+def _v2_protobuf() -> bytes:
+    """Write `_V2` as openapi_v2.Document: swagger 1, info 2 (title 1, version 2), paths 8."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    info = field(1, _TITLE.encode()) + field(2, b"v1")
+    return field(1, b"2.0") + field(2, info) + field(8, b"")
+
+
 def document(kinds: tuple[Kind, ...], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Describe the kinds of one group and version."""
     schemas: dict[str, Any] = dict(SHARED)
@@ -122,7 +156,7 @@ def document(kinds: tuple[Kind, ...], definitions: Mapping[str, Any]) -> dict[st
     _add_referenced(schemas, definitions)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Boilerhouse: embedded Kubernetes API", "version": kinds[0].version},
+        "info": {"title": _TITLE, "version": kinds[0].version},
         "paths": dict(sorted(paths.items())),
         "components": {"schemas": dict(sorted(schemas.items()))},
     }
