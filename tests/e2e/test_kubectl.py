@@ -484,6 +484,21 @@ def test_server_side_apply_is_refused_by_name(embedded: Kubectl) -> None:
     assert "not supported" in told
 
 
+def test_debug_is_refused_in_a_sentence(embedded: Kubectl) -> None:
+    """There are no ephemeral containers here, and kubectl can read the refusal."""
+    embedded("create", "-f-", stdin=pod("debugged"))
+    told = embedded("debug", "debugged", "--image=host", "--target=main", fails=True)
+    assert "ephemeral containers are disabled for this cluster" in told
+
+
+def test_the_namespace_of_boilerhouse_stays(embedded: Kubectl) -> None:
+    """Without it nothing works: it is refused like those that every server has."""
+    for name in ("boilerhouse", "default"):
+        told = embedded("delete", "namespace", name, fails=True)
+        assert "is forbidden: this namespace may not be deleted" in told
+    assert "Active" in embedded("get", "namespace", "boilerhouse")
+
+
 def test_a_pod_without_a_node_has_neither_shell_nor_log(kubectl: Kubectl) -> None:
     """exec and logs of a Pod that nobody runs end with an error, not with waiting."""
     kubectl("create", "-f-", stdin=pod("no-kubelet"))

@@ -46,7 +46,7 @@ from boilerhouse.embedded.verbs.scale import Scales
 from boilerhouse.embedded.verbs.selection import truth
 from boilerhouse.embedded.verbs.watching import Watches
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.status import ApiError, BadRequest, InternalError, NotFound, TooLarge
+from boilerhouse.kube.status import ApiError, BadRequest, InternalError, TooLarge
 from boilerhouse.kube.wire import JSON, Reply, Request, Stream
 
 log = structlog.get_logger()
@@ -169,7 +169,7 @@ class ApiServer:
         """Begin a WebSocket (exec, attach, port-forward, proxy); raises ApiError to refuse it."""
         target = self._paths.find(request.path)
         if target is None or target.kind.resource != "pods":
-            raise NotFound("the server could not find the requested resource")
+            raise no_such_resource()
         if target.subresource not in (*SESSIONS, "proxy"):
             raise BadRequest(f"{request.path} is not a WebSocket")
         return await self._pods.open(target, request, subprotocols)
@@ -211,7 +211,7 @@ class ApiServer:
             return self._lists.answer(target, request, rendering)
         shape = "one" if target.name else "many"
         known = any(route[1:] == (shape, sub) for route in self._table)
-        raise not_allowed() if known else no_such_resource()
+        raise not_allowed() if known else no_such_resource(target.kind.plural, target.kind.group)
 
     def _routes(self) -> dict[tuple[str, str, str], _Verb]:
         verbs, removal, scales, pods = self._verbs, self._removal, self._scales, self._pods

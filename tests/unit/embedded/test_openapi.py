@@ -145,7 +145,7 @@ def test_what_is_not_spoken_is_refused_by_name(openapi: OpenApi) -> None:
 
 
 def test_version_2_is_there_and_describes_nothing(openapi: OpenApi) -> None:
-    """kubectl asks for it as protobuf when it meets a List; everybody else gets the same as JSON."""
+    """kubectl asks for it as protobuf when it meets a List; everybody else gets it as JSON."""
     wanted = {
         "swagger": "2.0",
         "info": {"title": "Boilerhouse: embedded Kubernetes API", "version": "v1"},

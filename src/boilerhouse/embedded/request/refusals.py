@@ -34,8 +34,11 @@ def not_found(kind: Kind, name: str) -> ApiError:
     )
 
 
-def no_such_resource() -> ApiError:
-    return NotFound("the server could not find the requested resource")
+def no_such_resource(plural: str = "", group: str = "") -> ApiError:
+    # kubectl reads the details of every such Status, and dies without any.
+    return NotFound(
+        "the server could not find the requested resource", kind=plural or "unknown", group=group
+    )
 
 
 def not_allowed() -> ApiError:

@@ -99,12 +99,12 @@ def find(registry: Registry, path: str) -> Target | None:
     count = len(parts)
     # `//` where a name belongs: read as no name at all, it would mean every object.
     if kind is None or nameless or (count > 2 and not parts[1]):
-        raise no_such_resource()
+        raise no_such_resource(parts[0], group)
     name = parts[1] if count > 1 else ""
     subresource = parts[2] if count > 2 else ""
     rest = "/" + "/".join(parts[3:]) if count > 3 else ""
     if not _sound(kind, namespace, name, subresource, rest):
-        raise no_such_resource()
+        raise no_such_resource(parts[0], group)
     return Target(kind, namespace, name, subresource, rest, watch)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.policy.admission import ALWAYS
+from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.request.refusals import forbidden, not_allowed, not_found
 from boilerhouse.embedded.request.rendering import object_reply, value_reply
@@ -28,6 +29,9 @@ from boilerhouse.embedded.verbs.listing import Lists, Page
 from boilerhouse.embedded.verbs.objects import decode, key_of, unsaved
 from boilerhouse.embedded.verbs.writing import Writer
 from boilerhouse.kube.wire import Reply, Request
+
+# The one that Boilerhouse keeps everything in is needed as much as those that every server has.
+_UNDELETABLE = (*ALWAYS, NAMESPACE)
 
 
 class Removal:
@@ -44,7 +48,7 @@ class Removal:
         stored = self._store.head(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
-        if kind.resource == "namespaces" and target.name in ALWAYS:
+        if kind.resource == "namespaces" and target.name in _UNDELETABLE:
             raise forbidden(kind, target.name, "this namespace may not be deleted")
         deletion.check_preconditions(kind, stored, options)
         if options.dryRun:
