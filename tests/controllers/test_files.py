@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.typing import EventDict
 
 from boilerhouse.claims.decide import error_reason
 from boilerhouse.claims.model import ClaimStatus, Source
@@ -47,6 +48,7 @@ class Shelf(Files):
     large: set[str] = field(default_factory=set)
     unfit: set[str] = field(default_factory=set)
     older: str = ""
+    bug: str = ""  # what is wrong in the code behind it
 
     async def previous(self, tenant: str, workload: str, digest: str) -> str:
         return self.older
@@ -54,6 +56,9 @@ class Shelf(Files):
     async def restore(
         self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
     ) -> tuple[str, ...]:
+        if self.bug:
+            self.story.append("restore")
+            raise ValueError(self.bug)
         if digest in self.bad:
             raise CorruptVersion("its hash is another")
         if digest in self.unfit:
@@ -68,6 +73,8 @@ class Shelf(Files):
 
     async def save(self, pod: str, uid: str, **order: Any) -> SavedSeen:
         self.story.append(f"save {order['turn']}")
+        if self.bug:
+            raise ValueError(self.bug)
         return await super().save(pod, uid, **order)
 
     async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
@@ -263,6 +270,61 @@ async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: S
         return {"Releasing", "ReleaseFailed", "ClaimedAgain", "HookFailed"} <= reasons
 
     await kept.settles(told)
+
+
+async def test_a_bug_in_a_save_is_a_failed_save(
+    kept: World, shelf: Shelf, logs: list[EventDict]
+) -> None:
+    """Tried no more often than any other, each time with its traceback in the log; then told."""
+    await kept.operator.acquirer.acquire("alice", "web")
+    shelf.bug = "a bug"
+    failed = await kept.operator.releaser.release("alice", "web")
+    assert failed.phase == "ReleaseFailed" and "ValueError: a bug" in failed.detail
+    assert failed.release is not None and failed.release.attempts == 3
+    assert shelf.story.count("save 1") == 3
+    assert [entry["job"] for entry in logs if entry["event"] == "claim.job_failed"] == ["Save"] * 3
+
+
+@pytest.mark.parametrize("step", ["save", "restore"])
+async def test_a_job_with_a_bug_is_not_begun_again_before_its_time(
+    tmp_path: Path, shelf: Shelf, step: str
+) -> None:
+    """While the clock stands still it is begun once, however often the claim is looked at."""
+    clock = FakeClock()
+    async with opened(tmp_path / "data") as world:
+        world.operator = world.another_operator(snapshots=shelf, hooks=shelf, clock=clock)
+        operator, key = world.operator, Key("boilerhouse", NAME)
+        async with started(world.kubelet.manager, operator):
+            for informer in operator.informers:
+                await informer.wait_synced()
+            await world.ready_workload(**KEPT)
+            if step == "restore":
+                shelf.stored["alice", "web"] = "c" * 64
+            else:
+                await operator.acquirer.acquire("alice", "web")
+            shelf.bug = "a bug"
+            if step == "restore":
+                await operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=2))
+            else:
+                await operator.releaser.release("alice", "web", wait=timedelta(seconds=2))
+
+            def begun() -> int:
+                return sum(entry.startswith(step) for entry in shelf.story)
+
+            assert begun() == 1
+            for _ in range(20):
+                await operator.claims.run_inline(key)
+            assert begun() == 1
+            clock.advance(timedelta(minutes=2))
+            await operator.claims.run_inline(key)
+
+            async def again() -> bool:
+                return begun() == 2
+
+            await world.settles(again)
+            for _ in range(20):
+                await operator.claims.run_inline(key)
+            assert begun() == 2
 
 
 async def test_retry_and_force(kept: World, shelf: Shelf) -> None:

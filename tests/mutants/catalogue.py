@@ -375,8 +375,8 @@ MUTANTS = _ELSEWHERE | {
     ),
     "the record is not synced": Mutant(
         "boilerhouse.agent.record",
-        "        os.write(opened, content)\n        os.fsync(opened)\n",
-        "        os.write(opened, content)\n",
+        "            os.fsync(opened)\n",
+        "",
         _RECORD,
     ),
     "the record's name is not synced": Mutant(

@@ -20,7 +20,7 @@ from pathlib import Path
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.agent.record import Record
+from boilerhouse.agent.record import Record, unwritten
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +98,8 @@ class Hold:
     async def take(self, why: Why) -> None:
         """Halt the tenant; `Refused` if it cannot be, and then it runs."""
         before = self.why
-        self.saved.clear()
         await self._say(why)
+        self.saved.clear()
         try:
             await self._processes.freeze()
         except BaseException as error:
@@ -130,7 +130,10 @@ class Hold:
 
     async def _say(self, why: Why) -> None:
         if why != self.why:
-            await asyncio.to_thread(_write, self._note, why)
+            try:
+                await asyncio.to_thread(_write, self._note, why)
+            except OSError as error:
+                raise unwritten(error) from error
             self.why = why
 
 
@@ -140,5 +143,10 @@ def _write(note: Path, why: Why) -> None:
             note.unlink()
         return
     draft = note.with_name(note.name + ".new")
-    draft.write_text(why)
-    draft.rename(note)
+    try:
+        draft.write_text(why)
+        draft.rename(note)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise

@@ -3,6 +3,7 @@
 restore ─► Record.write(restored, baseline) ─► a restore happens once per Pod, and never again
 saved   ─► Record.write(baseline) ─► the next save may find that nothing has changed
 orders  ─► Record.heed(number) ─► one that is older than another is not carried out
+full    ─► Refused (507) ─► all is as it was, on the disk and here
 
 One file, replaced by one rename: written, synced, renamed, and the directory synced, in this order.
 So whenever the power goes, what is there is what it was before or what it is after, and once
@@ -12,10 +13,14 @@ So whenever the power goes, what is there is what it was before or what it is af
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from boilerhouse.agent.protocol import Refused
 
 _FILE = "record.json"
 
@@ -58,6 +63,8 @@ class Record:
     `round` is the highest number that came with an order to save or to thaw. Operators number their
     orders, and may be delayed, or two: what one of them sent before the other decided otherwise
     must not be done after it.
+
+    What cannot be written is `Refused`, and not remembered either.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -66,6 +73,7 @@ class Record:
         self.restored: Restored | None = None
         self.baseline: Baseline | None = None
         self.round = 0
+        self._ahead = False  # the file may hold what could not be synced, and is not remembered
         try:
             told = json.loads((directory / _FILE).read_bytes())
         except FileNotFoundError:
@@ -90,8 +98,9 @@ class Record:
 
     async def thawing(self) -> None:
         """Forget what does not hold for a tenant that runs."""
-        if self.baseline is not None and self.baseline.until_thaw:
-            await self.write(self.restored, None)
+        spent = self.baseline is not None and self.baseline.until_thaw
+        if spent or self._ahead:
+            await self.write(self.restored, None if spent else self.baseline)
 
     def _write(self, restored: Restored | None, baseline: Baseline | None, number: int) -> None:
         told = {
@@ -99,20 +108,45 @@ class Record:
             "baseline": None if baseline is None else asdict(baseline),
             "round": number,
         }
-        replace(self._directory / _FILE, json.dumps(told).encode())
+        try:
+            replace(self._directory / _FILE, json.dumps(told).encode())
+            self._ahead = True
+            sync(self._directory)
+        except OSError as error:
+            raise unwritten(error) from error
+        self._ahead = False
+
+
+def unwritten(error: OSError) -> Refused:
+    """Say why the agent could not note something in its own volume."""
+    what = "the agent's record cannot be written"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Refused(507, "disk-full", f"{what}: the disk is full; make room on it")
+    return Refused(500, "io-error", f"{what}: {error.strerror or error}")
 
 
 def replace(file: Path, content: bytes) -> None:
-    """Replace a file so that a power loss leaves the old or the new, and never less."""
+    """Replace a file: a power loss leaves the old or the new, a failure the old and no more."""
     draft = file.with_name(file.name + ".new")
-    opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(opened, content)
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-    draft.rename(file)
-    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(opened, left) :]
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+        draft.rename(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Have the names in a directory on the disk."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
     finally:

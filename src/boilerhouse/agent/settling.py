@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from boilerhouse.agent.overlays import DIRECTORY
+from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.record import Record
 
 log = logging.getLogger(__name__)
@@ -88,5 +89,7 @@ class Settling:
             self.writing = True
             try:
                 await self._record.write(replace(restored, settled=True), self._record.baseline)
+            except Refused as error:
+                log.warning("restored files are on the disk, which cannot be noted: %s", error)
             finally:
                 self.writing = False

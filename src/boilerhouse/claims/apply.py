@@ -2,7 +2,8 @@
 
 Do          ─► steps beside each other ─► results into Memory, failures into its setbacks
             ├► in turn, where whoever they ask is in this process
-            └► a job, in a process that does none ─► left to the one that does; its news are ours
+            ├► a job, in a process that does none ─► left to the one that does; its news are ours
+            └► a bug: of a job a setback as well, of any other step the pass's
 WriteStatus ─► compare-and-swap ─► own write into the informer ─► Event
 WriteIntent ─► compare-and-swap ─► own write into the informer
 
@@ -146,14 +147,18 @@ class Applier:
             raise
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
-        work = self._tried(key, seen, step)
+        work, name = self._tried(key, seen, step), type(step).__name__
+
+        def failed(error: BaseException) -> None:
+            why = f"{name}: {type(error).__name__}: {error} (the log has more: claim.job_failed)"
+            self.memory.fail(key, seen.claim, name, why, refused=False)
+
         if not isinstance(step, _JOBS):
             await work
         elif isinstance(step, Save):
-            await self.jobs.save(key, Save.__name__, work, first=step.pod.terminating)
+            await self.jobs.save(key, name, work, failed, first=step.pod.terminating)
         else:
-            awaited = isinstance(step, Restore)
-            await self.jobs.run(key, type(step).__name__, work, awaited=awaited)
+            await self.jobs.run(key, name, work, failed, awaited=isinstance(step, Restore))
 
     async def _tried(self, key: Key, seen: Seen, step: Step) -> None:
         name, setbacks = type(step).__name__, self.memory.setbacks

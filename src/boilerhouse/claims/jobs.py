@@ -2,6 +2,7 @@
 
 step ─► Jobs.run ─► done within a moment ─► the pass goes on
                 └─► it goes on by itself  ─► at its end the claim is woken for another pass
+bug  ─► logged, told to whoever began it ─► a setback, so that the pass after it waits
 Save ─► a place (places.py): so many at a time, until then it is `QUEUED`
 
 A worker that waited for every save would be one of sixteen, and fifty tenants that hibernate at
@@ -28,6 +29,8 @@ PATIENCE = 0.25  # seconds; most restores of small instances take less
 SAVES = 4  # at a time
 _NONE: frozenset[str] = frozenset()
 
+Failed = Callable[[BaseException], None]
+
 
 class Jobs:
     """`wake` asks for a pass of a claim. Without `patience` every job is waited for.
@@ -48,6 +51,7 @@ class Jobs:
         self.patience = patience
         self._saves = Places(saves)
         self._running: dict[Key, dict[str, asyncio.Task[None]]] = {}
+        self._closing = False
 
     def of(self, key: Key) -> frozenset[str]:
         """Return the names of the claim's jobs that are under way, and whether one is `QUEUED`."""
@@ -62,13 +66,25 @@ class Jobs:
         self._saves.hurry(key)
 
     async def save(
-        self, key: Key, name: str, work: Coroutine[None, None, None], *, first: bool
+        self,
+        key: Key,
+        name: str,
+        work: Coroutine[None, None, None],
+        failed: Failed,
+        *,
+        first: bool,
     ) -> None:
         """Begin to save, when it is the claim's turn; `first`: that is before all others."""
-        await self.run(key, name, self._in_turn(key, work, first), awaited=False)
+        await self.run(key, name, self._in_turn(key, work, first), failed, awaited=False)
 
     async def run(
-        self, key: Key, name: str, work: Coroutine[None, None, None], *, awaited: bool = True
+        self,
+        key: Key,
+        name: str,
+        work: Coroutine[None, None, None],
+        failed: Failed,
+        *,
+        awaited: bool = True,
     ) -> None:
         """Do the work, and return when it is done or a moment has passed; no moment if not awaited.
 
@@ -76,11 +92,13 @@ class Jobs:
         only what somebody waits for is waited for here.
 
         It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by
-        the work itself; anything else is a bug, and logged.
+        the work itself; anything else is a bug, logged, and told to `failed` before the claim is
+        woken. That must be a setback too: woken without one, the claim would begin it again at
+        once, and so on.
         """
         task = asyncio.create_task(work, name=f"{name} {key.name}")
         self._running.setdefault(key, {})[name] = task
-        task.add_done_callback(lambda done: self._ended(key, name, done))
+        task.add_done_callback(lambda done: self._ended(key, name, done, failed))
         patience = self.patience if awaited or self.patience is None else 0.0
         await asyncio.wait({task}, timeout=patience)
 
@@ -93,16 +111,24 @@ class Jobs:
 
     async def close(self) -> None:
         """Give up what runs; the next process does it again."""
+        self._closing = True
         tasks = [task for jobs in self._running.values() for task in jobs.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, key: Key, name: str, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+    def _ended(self, key: Key, name: str, task: asyncio.Task[None], failed: Failed) -> None:
+        error = _bug(task)
+        if error is not None and not self._closing:
             log.error("claim.job_failed", claim=key.name, job=name, exc_info=error)
+            failed(error)
         jobs = self._running[key]
         del jobs[name]
         if not jobs:
             del self._running[key]
         self._wake(key)
+
+
+def _bug(task: asyncio.Task[None]) -> BaseException | None:
+    """Return what a task ended with that it was not to end with; nobody but `close` cancels one."""
+    return asyncio.CancelledError("it was cut off") if task.cancelled() else task.exception()

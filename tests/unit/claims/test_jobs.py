@@ -14,6 +14,10 @@ from boilerhouse.kube.resources import Key
 KEY = Key("sim", "claim")
 
 
+def unexpected(error: BaseException) -> None:
+    raise AssertionError("no such job is in this test") from error
+
+
 async def test_a_short_job_is_done_when_it_comes_back() -> None:
     """The pass that started it sees its result."""
     done: list[str] = []
@@ -22,7 +26,7 @@ async def test_a_short_job_is_done_when_it_comes_back() -> None:
         done.append("saved")
 
     jobs = Jobs(lambda key: done.append("woken"))
-    await jobs.run(KEY, "Save", work())
+    await jobs.run(KEY, "Save", work(), unexpected)
     assert done[0] == "saved"
     assert jobs.of(KEY) == frozenset()
 
@@ -36,7 +40,7 @@ async def test_a_long_job_goes_on_by_itself_and_wakes_its_claim() -> None:
         await asyncio.sleep(60)
 
     jobs = Jobs(woken.append)
-    await jobs.run(KEY, "Save", work())
+    await jobs.run(KEY, "Save", work(), unexpected)
     assert jobs.of(KEY) == {"Save"}
     assert woken == []
     await asyncio.sleep(61)
@@ -53,7 +57,7 @@ async def test_whoever_hangs_up_does_not_end_it() -> None:
         done.append("restored")
 
     jobs = Jobs(lambda key: None)
-    caller = asyncio.create_task(jobs.run(KEY, "Restore", work()))
+    caller = asyncio.create_task(jobs.run(KEY, "Restore", work(), unexpected))
     await asyncio.sleep(0.05)
     caller.cancel()
     await asyncio.sleep(1)
@@ -68,23 +72,39 @@ async def test_the_end_ends_what_runs() -> None:
         await asyncio.sleep(600)
 
     jobs = Jobs(lambda key: None)
-    await jobs.run(KEY, "Save", work())
+    await jobs.run(KEY, "Save", work(), unexpected)
     await jobs.close()
     assert jobs.of(KEY) == frozenset()
 
 
-async def test_a_bug_in_a_job_is_logged() -> None:
-    """And the claim is looked at again."""
+@pytest.mark.parametrize("bug", [AssertionError("a bug"), asyncio.CancelledError()])
+@pytest.mark.parametrize("way", ["run", "save"])
+async def test_a_bug_in_a_job_is_logged_and_told_before_the_claim_is_woken(
+    bug: BaseException, way: str
+) -> None:
+    """Whoever began it can make a setback of it; a job that somebody cut off is one too."""
+    story: list[str] = []
 
     async def work() -> None:
-        raise AssertionError("a bug")
+        raise bug
 
-    woken: list[Key] = []
+    def failed(error: BaseException) -> None:
+        story.append(type(error).__name__)
+
+    def wake(key: Key) -> None:
+        story.append("woken")
+        woken.set()
+
+    woken = asyncio.Event()
+    jobs = Jobs(wake)
     with capture_logs() as logs:
-        await Jobs(woken.append).run(KEY, "Save", work())
-        await asyncio.sleep(0)
+        if way == "run":
+            await jobs.run(KEY, "Save", work(), failed)
+        else:
+            await jobs.save(KEY, "Save", work(), failed, first=False)
+        await woken.wait()
     assert [entry["event"] for entry in logs] == ["claim.job_failed"]
-    assert woken == [KEY]
+    assert story == [type(bug).__name__, "woken"]
 
 
 @pytest.mark.looptime
@@ -99,7 +119,7 @@ async def test_saves_take_turns() -> None:
     jobs = Jobs(lambda key: None, saves=2)
     keys = [Key("sim", f"claim-{number}") for number in range(5)]
     for key in keys:
-        await jobs.save(key, "Save", save(key.name), first=False)
+        await jobs.save(key, "Save", save(key.name), unexpected, first=False)
     await asyncio.sleep(0.1)
     assert began == ["claim-0", "claim-1"]
     assert jobs.of(keys[0]) == {"Save"}
@@ -120,6 +140,6 @@ async def test_a_pass_does_not_wait_for_a_save() -> None:
 
     jobs = Jobs(lambda key: None)
     began = asyncio.get_running_loop().time()
-    await jobs.save(KEY, "Save", save(), first=False)
+    await jobs.save(KEY, "Save", save(), unexpected, first=False)
     assert asyncio.get_running_loop().time() == began
     await jobs.close()
