@@ -116,8 +116,8 @@ class Usage:
 class Changes:
     """The newest change under some directories, in nanoseconds since 1970; None if there is none.
 
-    Not `complete`: the walk was cut short, so there may be a newer one; `unreadable` names the
-    directories that could not be looked at.
+    Not `complete`: the walk was cut short, so there may be a newer one; `unreadable` says which
+    directories could not be looked through, and why. One that is not there is none of them.
     """
 
     newest: int | None

@@ -5,7 +5,8 @@ GET /changes ─► Survey.changes ─► bounded walk, ends early when the ques
 
 A tenant may keep millions of files, or directories a thousand deep, so a walk has a budget of
 entries, time and depth. One that ran out says so (`complete` is false) and its figure is a lower
-bound: what the caller makes of that is the caller's business.
+bound: what the caller makes of that is the caller's business. What is not there has not changed;
+what is there and cannot be looked through is named, with the reason.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from boilerhouse.agent.overlays import DIRECTORY, Overlays
+from boilerhouse.agent.overlays import DIRECTORY, Overlays, refused
 from boilerhouse.agent.protocol import Changes, Refused, Usage
 from boilerhouse.core.clock import Clock
 
 FRESH = 10.0  # seconds for which a measured usage is good enough
 _DEEPEST = 128  # one open descriptor per level
+_NAMED = 10  # of what cannot be looked through
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Survey:
         for path in self._overlays.roots():
             sizes[path] = 0
             with self._overlays.directory(path) as directory:
-                for found in walk.below(directory):
+                for found in walk.below(directory, path):
                     if found.st_nlink > 1 and found.st_mode & 0o170000 != 0o040000:
                         if (found.st_dev, found.st_ino) in linked:
                             continue
@@ -83,19 +85,21 @@ class Survey:
         walk = _Walk(self._clock, self._budget)
         now = round(self._clock.now().timestamp() * 1e9) + 1_000_000_000
         newest: int | None = None
-        unreadable: list[str] = []
         for path in directories:
             try:
                 with self._overlays.directory(path) as directory:
-                    for found in walk.below(directory):
+                    for found in walk.below(directory, path):
                         moment = _changed(found, now)
                         if moment is not None and (newest is None or moment > newest):
                             newest = moment
                         if since is not None and newest is not None and newest > since:
-                            return Changes(newest, False, walk.seen, tuple(unreadable))
-            except Refused:
-                unreadable.append(path)
-        return Changes(newest, walk.complete and not unreadable, walk.seen, tuple(unreadable))
+                            return Changes(newest, False, walk.seen, tuple(walk.unreadable))
+            except Refused as error:
+                if error.code != "not-found":
+                    walk.miss(_words(error, path))
+            except OSError as error:
+                walk.miss(_why(error, path))
+        return Changes(newest, walk.complete, walk.seen, tuple(walk.unreadable))
 
 
 def _changed(found: os.stat_result, now: int) -> int | None:
@@ -109,8 +113,34 @@ def _changed(found: os.stat_result, now: int) -> int | None:
     return None
 
 
+def _why(error: OSError, path: str) -> str:
+    """Say why something could not be looked through."""
+    try:
+        return _words(refused(error, path), path)
+    except OSError:
+        return f"{path!a} cannot be looked through: {error.strerror or error}"
+
+
+def _words(error: Refused, path: str) -> str:
+    if error.code in ("not-a-directory", "symlink"):  # the kernel hardly tells them apart
+        return f"{path!a} is or leads through what is no directory; links are not followed"
+    return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """An open directory, and the names in it that are still to be entered."""
+
+    directory: int
+    path: str
+    names: list[str] = field(default_factory=list)
+
+
 class _Walk:
-    """Looks at everything below some directories, within one budget for all of them."""
+    """Looks at everything below some directories, within one budget for all of them.
+
+    `unreadable`: some of what could not be looked through, and why.
+    """
 
     def __init__(self, clock: Clock, budget: Budget) -> None:
         self._clock = clock
@@ -118,30 +148,36 @@ class _Walk:
         self._deadline = clock.monotonic() + budget.seconds
         self.seen = 0
         self.complete = True
+        self.unreadable: list[str] = []
 
-    def below(self, directory: int) -> Iterator[os.stat_result]:
+    def miss(self, why: str) -> None:
+        """Note that something could not be looked through."""
+        self.complete = False
+        if len(self.unreadable) < _NAMED:
+            self.unreadable.append(why)
+
+    def below(self, directory: int, name: str) -> Iterator[os.stat_result]:
         """Yield the directory itself, then everything under it, links never followed."""
         yield os.fstat(directory)
-        # Open directories from the top to where we are, each with the names still to be entered.
-        path: list[tuple[int, list[str]]] = []
+        # From the top to where we are.
+        path: list[_Level] = []
         try:
-            path.append((os.dup(directory), []))
+            path.append(_Level(os.dup(directory), name))
             yield from self._level(path[-1])
             while path:
-                here, names = path[-1]
-                if not names:
+                here = path[-1]
+                if not here.names:
                     path.pop()
-                    os.close(here)
-                elif (below := self._enter(here, names.pop(), len(path))) is not None:
-                    path.append((below, []))
-                    yield from self._level(path[-1])
+                    os.close(here.directory)
+                elif (below := self._enter(here, here.names.pop(), len(path))) is not None:
+                    path.append(below)
+                    yield from self._level(below)
         finally:
-            for opened, _ in path:
-                os.close(opened)
+            for level in path:
+                os.close(level.directory)
 
-    def _level(self, level: tuple[int, list[str]]) -> Iterator[os.stat_result]:
-        directory, names = level
-        with os.scandir(directory) as entries:
+    def _level(self, level: _Level) -> Iterator[os.stat_result]:
+        with os.scandir(level.directory) as entries:
             for entry in entries:
                 self.seen += 1
                 if self._spent():
@@ -150,19 +186,23 @@ class _Walk:
                 try:
                     yield entry.stat(follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):
-                        names.append(entry.name)
+                        level.names.append(entry.name)
                 except FileNotFoundError:
                     continue  # it went while we looked
+                except PermissionError as error:
+                    self.miss(_why(error, level.path))
+                    return  # and so with the others
 
-    def _enter(self, parent: int, name: str, depth: int) -> int | None:
+    def _enter(self, parent: _Level, name: str, depth: int) -> _Level | None:
         if self._spent() or depth >= _DEEPEST:
             self.complete = False
             return None
+        path = f"{parent.path}/{name}"
         try:
-            return os.open(name, DIRECTORY, dir_fd=parent)
-        except OSError:
+            return _Level(os.open(name, DIRECTORY, dir_fd=parent.directory), path)
+        except OSError as error:
             # Gone, or exchanged for a link, or not ours to read: only the first is harmless.
-            self.complete = False
+            self.miss(_why(error, path))
             return None
 
     def _spent(self) -> bool:

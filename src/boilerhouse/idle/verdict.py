@@ -9,7 +9,9 @@ agent's /changes     ─► changes, asked at the end  ─┘              Ask  
 Nobody scans: a verdict says when it can change, and a timer asks for the next one. The watched
 directories are looked into only at the deadline, because looking costs a walk over the files. What
 they cannot tell is not idleness: an instance is never given up on the strength of an answer that
-did not come or was cut short.
+did not come or was cut short. A directory that is not there tells of no change. Nor does one that
+went since the last answer take back what that told: nobody asks again before its change is as old
+as the timeout.
 
 Three clocks are involved (whoever notes activity, the instance's node, ours), and each may be
 wrong or be set. A moment that lies ahead of ours by more than SKEW is no moment: a change dated so
@@ -51,7 +53,7 @@ class ChangesSeen(Struct, frozen=True):
         """Read an agent's answer."""
         trouble = ""
         if told.unreadable:
-            trouble = f"cannot be read: {', '.join(told.unreadable)}"
+            trouble = "; ".join(told.unreadable)
         elif not told.complete:
             trouble = f"more than can be looked through: {told.entries} entries"
         return cls(asked_at, _moment(told.newest), told.complete, trouble)

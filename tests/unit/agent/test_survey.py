@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.protocol import Changes, Usage
@@ -97,15 +100,65 @@ async def test_since_ends_the_walk(tmp_path: Path) -> None:
     assert none.newest <= time.time_ns()
 
 
-async def test_what_cannot_be_looked_at_is_named(rig: Rig) -> None:
-    """A directory that is missing, a link or outside is named, and the answer is not complete."""
+async def test_what_cannot_be_looked_through_is_named(rig: Rig) -> None:
+    """A link, a file or what is outside is named, with the reason; the answer is not complete."""
     (rig.workspace / "link").symlink_to("/etc")
-    asked = ("/workspace", "/workspace/none", "/workspace/link", "/etc")
+    (rig.workspace / "file").touch()
+    asked = ("/workspace", "/workspace/link", "/workspace/file", "/etc")
     told = await rig.ask("GET", "/changes", *(("dir", path) for path in asked))
     changes = Changes.decode(told.body)
     assert not changes.complete
-    assert changes.unreadable == asked[1:]
+    no_directory = "is or leads through what is no directory; links are not followed"
+    assert changes.unreadable[:2] == (
+        f"'/workspace/link' {no_directory}",
+        f"'/workspace/file' {no_directory}",
+    )
+    assert changes.unreadable[2].startswith("'/etc' is in no overlay directory")
     assert changes.newest is not None
+
+
+async def test_what_is_not_there_has_not_changed(rig: Rig) -> None:
+    """A watched directory that does not exist is no obstacle: the others tell, or nothing does."""
+    missing = ("/workspace/none", "/workspace/none/below")
+    told = await rig.ask("GET", "/changes", *(("dir", path) for path in missing))
+    assert Changes.decode(told.body) == Changes(None, True, 0)
+    told = await rig.ask("GET", "/changes", ("dir", missing[0]), ("dir", "/workspace"))
+    changes = Changes.decode(told.body)
+    assert changes.complete and changes.newest is not None
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["closed", "no entry"])
+@pytest.mark.parametrize("where", ["", "d", "d/e"])
+def test_what_may_not_be_read_is_named(tmp_path: Path, mode: int, where: str) -> None:
+    """At the top or below: the path as the instance has it, and that it is not ours to read."""
+    (tmp_path / "d/e/f").mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    (tmp_path / where).chmod(mode)
+    try:
+        told = subprocess.run(
+            [sys.executable, "-c", _ASK, str(tmp_path)], capture_output=True, check=True
+        )
+    finally:
+        (tmp_path / where).chmod(0o755)
+    changes = Changes.decode(told.stdout)
+    path = f"/w/{where}".rstrip("/")
+    assert not changes.complete
+    assert changes.unreadable == (f"'{path}' cannot be reached by the agent",)
+
+
+# Root reads everything, so somebody else has to ask: of a directory that was opened by root, since
+# the way to it may be closed.
+_ASK = """
+import asyncio, os, sys
+from boilerhouse.agent.overlays import Overlays
+from boilerhouse.agent.survey import Survey
+from boilerhouse.core.clock import SystemClock
+os.chdir(sys.argv[1])
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+survey = Survey(Overlays({"/w": "."}), SystemClock())
+print(asyncio.run(survey.changes(["/w"], None)).encode().decode())
+"""
 
 
 async def test_a_bad_since(rig: Rig) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boilerhouse.agent.protocol import Changes
+from boilerhouse.core.clock import rfc3339
 from boilerhouse.idle.verdict import (
     FRESH,
     GAP,
@@ -176,14 +177,33 @@ def test_clocks_that_differ_a_little_are_in_good_order() -> None:
     assert kept == Keep(NOW + MINUTE, "active at 2026-03-01T12:00:00Z")
 
 
+def test_a_directory_that_is_not_there_does_not_keep_an_instance() -> None:
+    """Asked at the deadline it tells of no change, and that is idleness."""
+    nothing = ChangesSeen.of(NOW, Changes(None, True, 0))
+    assert verdict(NOW, WATCH, LONG_AGO, None, nothing) == Idle(LONG_AGO, "idle for 3600 s")
+
+
+def test_a_directory_that_goes_does_not_take_back_its_last_change() -> None:
+    """Nobody asks again before that change is as old as the timeout, so nothing is released."""
+    changed = NOW - 20 * SECOND
+    before = ChangesSeen(NOW, changed)
+    for late in range(40):
+        now = NOW + late * SECOND
+        assert verdict(now, WATCH, LONG_AGO, None, before) == Keep(
+            changed + MINUTE, f"active at {rfc3339(changed)}"
+        )
+    assert isinstance(verdict(changed + MINUTE, WATCH, LONG_AGO, None, before), Ask)
+
+
 def test_an_agents_answer_is_read() -> None:
     """Nanoseconds become a moment, what was cut short says why, nonsense is no moment."""
     newest = int(NOW.timestamp()) * 10**9 + 1999
     assert ChangesSeen.of(NOW, Changes(newest, True, 3)) == ChangesSeen(
         NOW, NOW + timedelta(microseconds=1), complete=True
     )
-    assert ChangesSeen.of(NOW, Changes(None, False, 3, ("/a", "/b"))).trouble == (
-        "cannot be read: /a, /b"
+    links = ("'/a' is a link", "'/b' is a link")
+    assert ChangesSeen.of(NOW, Changes(None, False, 3, links)).trouble == (
+        "'/a' is a link; '/b' is a link"
     )
     assert "500001 entries" in ChangesSeen.of(NOW, Changes(None, False, 500_001)).trouble
     assert ChangesSeen.of(NOW, Changes(10**40, True, 1)).newest is None
