@@ -159,7 +159,7 @@ async def test_logs_are_cut_as_asked(scene: Scene) -> None:
         await logs.log("talk")
     with pytest.raises(BadRequest, match="container nobody is not valid"):
         await logs.log("talk", container="nobody")
-    async with logs.follow("talk", container="main") as chunks:
+    async with logs.open_log("talk", container="main", follow=True) as chunks:
         heard = b""
         async for chunk in chunks:
             heard += chunk
@@ -167,7 +167,7 @@ async def test_logs_are_cut_as_asked(scene: Scene) -> None:
                 await scene.sh("talk", "echo x > /data/go", "side")
     assert heard == b"line 1\nline 2\nline 3\nend\n"
     assert await logs.log("talk", container="main", tail=1) == b"end\n"
-    assert await logs.log("talk", container="main", limit=6) == b"line 1"
+    assert await logs.log("talk", container="main", limit=6) == b"3\nend\n"
     stamped = await logs.log("talk", container="main", tail=1, timestamps=True)
     moment, _, rest = stamped.partition(b" ")
     assert rest == b"end\n"

@@ -137,7 +137,7 @@ async def test_following_a_log(client: Client) -> None:
     }
     await client.create(PODS, body)
     await until(client, PODS, "talks", started)
-    async with asyncio.timeout(30), client.pods.follow("talks") as log:
+    async with asyncio.timeout(30), client.pods.open_log("talks", follow=True) as log:
         for number in range(3):
             await client.pods.run("talks", ["touch", f"/tmp/{number}"])
             assert await anext(log) == b"line %d\n" % number

@@ -178,6 +178,26 @@ async def test_an_instance_knows_who_it_is(tmp_path: Path) -> None:
         assert house.ask("GET", "/instances", headers=headers).status_code == 401
 
 
+@pytest.mark.slow
+async def test_a_log_of_any_length_is_whole(tmp_path: Path) -> None:
+    """Over HTTP and by the program, however many lines are asked for."""
+    script = "for n in range(2000): print(n, 'x' * 9990)\nimport time; time.sleep(1e6)"
+    writer = {"cmd": "/usr/bin/python3", "args": ["-uc", script]}
+    async with on_this_machine(tmp_path) as house:
+        spec = house.spec(entrypoint=writer, network={"access": "none"})
+        house.ask("PUT", "/workloads/w", {"spec": spec})
+        house.until_ready("/workloads/w", phase="Ready")
+        name = house.ask("POST", "/tenants/alice/claim", {"workload": "w"}).json()["instanceId"]
+        url = f"/instances/{name}/logs"
+        async with asyncio.timeout(60):
+            while not house.ask("GET", url, params={"tail": 1}).text.startswith("1999 "):  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.1)
+        for query in ({}, {"tail": 1_000_000}):
+            lines = house.ask("GET", url, params=query).text.splitlines()
+            assert [line.partition(" ")[0] for line in lines] == [str(n) for n in range(2000)]
+        assert house.cli("logs", name).stdout.splitlines() == lines
+
+
 def _files(house: House, name: str) -> None:
     """A file written through the API is the tenant's, and the other way round."""
     url = f"/api/v1/instances/{name}/files"

@@ -1,6 +1,6 @@
 """What only Pods have: logs, commands inside, and requests to their ports. `client.pods`.
 
-client.pods.log | follow | exec | run | proxy ──► Transport
+client.pods.log | open_log | exec | run | proxy ──► Transport
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from boilerhouse.kube.client import Client
 
 LOG_LIMIT = 16 << 20
+LOG_SILENCE = 30.0  # seconds between two pieces of a log that is not followed
 EXEC_TIMEOUT = 60.0
 EXEC_LIMIT = 1 << 20
 
@@ -43,16 +44,26 @@ class Pods:
         previous: bool = False,
         limit: int = LOG_LIMIT,
     ) -> bytes:
-        """Return what a container has written so far, at most `limit` bytes of it."""
-        query = _log_query(container, tail, since, since_seconds, timestamps)
-        query += [("limitBytes", str(limit))]
-        if previous:
-            query.append(("previous", "true"))
-        path = PODS.path(self._client.where(namespace), name, "log")
-        return (await self._client.read(Request("GET", path, tuple(query)))).body
+        """Return what a container has written so far; the last `limit` bytes if that is more."""
+        # Not the server's `limitBytes`: it keeps the beginning.
+        kept = bytearray()
+        async with self.open_log(
+            name,
+            namespace=namespace,
+            container=container,
+            tail=tail,
+            since=since,
+            since_seconds=since_seconds,
+            timestamps=timestamps,
+            previous=previous,
+        ) as chunks:
+            async for chunk in chunks:
+                kept += chunk
+                del kept[:-limit]
+        return bytes(kept)
 
     @asynccontextmanager
-    async def follow(
+    async def open_log(
         self,
         name: str,
         *,
@@ -62,15 +73,21 @@ class Pods:
         since: datetime | None = None,
         since_seconds: int | None = None,
         timestamps: bool = False,
+        previous: bool = False,
+        follow: bool = False,
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Open a log that goes on as the container writes; pieces are not lines.
+        """Open a log of any length, to be read piece by piece; pieces are not lines.
 
-        It ends when the container does. Silence is normal here, so there is no read deadline.
+        With `follow` it goes on as the container writes, and ends when the container does. Silence
+        is normal there, so there is no read deadline.
         """
         query = _log_query(container, tail, since, since_seconds, timestamps)
-        query.append(("follow", "true"))
+        query += [("previous", "true")] if previous else []
+        query += [("follow", "true")] if follow else []
         path = PODS.path(self._client.where(namespace), name, "log")
-        async with self._client.stream(Request("GET", path, tuple(query))) as stream:
+        request = Request("GET", path, tuple(query))
+        silence = None if follow else LOG_SILENCE
+        async with self._client.stream(request, read_timeout=silence) as stream:
             yield stream.chunks
 
     @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from boilerhouse.postmortems.model import (
     DIED_AT,
     LOG,
     LOG_BYTES,
+    LOG_LINES,
     POST_MORTEM,
     REPORT,
     Report,
@@ -28,9 +30,10 @@ _SECONDS = len("2026-01-31T12:00:00")
 
 def ending(log: bytes) -> tuple[bytes, bool]:
     """Return the end of a log as far as it is kept, in whole lines, and whether it was cut."""
-    if len(log) <= LOG_BYTES:
-        return log, False
-    kept = log[-LOG_BYTES:]
+    last = b"".join(_lines(log)[-LOG_LINES:])
+    if len(last) <= LOG_BYTES:
+        return last, last != log
+    kept = last[-LOG_BYTES:]
     _, newline, lines = kept.partition(b"\n")
     return (lines if newline and lines else kept), True
 
@@ -44,7 +47,7 @@ def of_life(log: bytes, began: datetime | None, ended: datetime | None) -> bytes
     first = b"" if began is None else rfc3339(began)[:_SECONDS].encode()
     last = b"~" if ended is None else rfc3339(ended)[:_SECONDS].encode()
     kept = []
-    for line in log.splitlines(keepends=True):
+    for line in _lines(log):
         time, _, text = line.partition(b" ")
         if first <= time[:_SECONDS] <= last:
             kept.append(text)
@@ -71,3 +74,8 @@ def secret(report: Report, log: bytes, number: str) -> Body:
         "type": "Opaque",
         "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
     }
+
+
+def _lines(log: bytes) -> list[bytes]:
+    """Split where lines end; a carriage return is part of one, as in a bar of progress."""
+    return io.BytesIO(log).readlines()

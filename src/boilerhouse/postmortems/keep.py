@@ -35,6 +35,7 @@ from boilerhouse.postmortems.model import (
     COMPONENT,
     DEATH,
     DIED_AT,
+    LOG_LINES,
     MESSAGE_CHARACTERS,
     POST_MORTEM,
     Report,
@@ -45,8 +46,7 @@ log = structlog.get_logger(__name__)
 
 # Only their metadata: what is not read cannot leak from a cache.
 _SECRETS: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
-_LINES = 2000
-_LOG_LIMIT = 4 << 20  # of what is asked for; the end of it is kept
+_LOG_LIMIT = 4 << 20  # of its end, before it is known which lines are of the life that ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class PostMortems:
                 found += await self._client.pods.log(
                     dead.pod.metadata.name,
                     container=TENANT_CONTAINER,
-                    tail=_LINES,
+                    tail=LOG_LINES + 1,  # one more shows that there were more
                     timestamps=True,
                     previous=previous,
                     limit=_LOG_LIMIT,

@@ -18,6 +18,7 @@ DIED_AT = f"{GROUP}/died-at"  # annotation
 
 REPORT, LOG = "report.json", "log"  # entries of the Secret
 
+LOG_LINES = 2000
 LOG_BYTES = 60 << 10  # with the report less than 64 KiB
 MESSAGE_CHARACTERS = 2048
 KEPT = 5  # of one tenant and workload

@@ -17,7 +17,7 @@ from boilerhouse.kube.kinds import Pod
 from boilerhouse.postmortems.build import ending, of_life, secret
 from boilerhouse.postmortems.deaths import Death, death_of, may_have_died
 from boilerhouse.postmortems.decide import Delete, Seen, Wait, decide
-from boilerhouse.postmortems.model import KEPT, KEPT_FOR, LOG_BYTES, Report
+from boilerhouse.postmortems.model import KEPT, KEPT_FOR, LOG_BYTES, LOG_LINES, Report
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -122,6 +122,8 @@ def test_the_log_is_that_of_the_life_that_ended() -> None:
     assert life == b"line 1\nline 2\nline 3\n"
     assert of_life(log, None, None).count(b"line") == 5
     assert of_life(b"", None, None) == b""
+    progress = b"2026-05-01T12:00:02Z 10%\r 20%\n"
+    assert of_life(progress, moment, moment + timedelta(seconds=3)) == b"10%\r 20%\n"
 
 
 def test_the_end_of_a_log_is_kept_in_whole_lines() -> None:
@@ -130,6 +132,8 @@ def test_the_end_of_a_log_is_kept_in_whole_lines() -> None:
     kept, cut = ending(b"x" * 100 + b"\n" + b"line\n" * (LOG_BYTES // 5))
     assert cut and len(kept) <= LOG_BYTES and kept.startswith(b"line\n")
     assert ending(b"y" * (LOG_BYTES + 1)) == (b"y" * LOG_BYTES, True)
+    assert ending(b"a\n" + b"b\n" * LOG_LINES) == (b"b\n" * LOG_LINES, True)
+    assert ending(b"b\n" * LOG_LINES) == (b"b\n" * LOG_LINES, False)
 
 
 def test_the_secret_is_small_and_says_whose_it_is() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
@@ -38,22 +37,25 @@ async def instance_logs(
     follow: FromQuery[bool] = False,
     previous: FromQuery[bool] = False,
 ) -> Streaming:
-    """Return the log as text; with `follow` it goes on until the program or the caller ends."""
+    """Return all of the log as text; `follow` goes on until the program or the caller ends."""
     pod = await found(house, request, name)
     start = None if since is None else moment(since, house.clock)
     container = tenant_container(pod)
-    opened = AsyncExitStack()
     try:
-        if follow:
-            chunks = await opened.enter_async_context(
-                house.client.pods.follow(name, container=container, tail=tail, since=start)
+        async with AsyncExitStack() as opening:
+            chunks = await opening.enter_async_context(
+                house.client.pods.open_log(
+                    name,
+                    container=container,
+                    tail=tail,
+                    since=start,
+                    previous=previous,
+                    follow=follow,
+                )
             )
-            await opened.enter_async_context(house.activity.busy(house.claim_of(pod)))
-        else:
-            text = await house.client.pods.log(
-                name, container=container, tail=tail, since=start, previous=previous
-            )
-            chunks = _once(text)
+            if follow:
+                await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
+            opened = opening.pop_all()
     except BadRequest as error:
         # The node's word for a container that has not started, or never wrote anything.
         raise conflict("NoLogs", f"instance {name!r} has no logs now: {error.message}") from None
@@ -63,8 +65,3 @@ async def instance_logs(
 def tenant_container(pod: Pod) -> str:
     """Return the name of the container that is the tenant's: the first one."""
     return pod.spec.containers[0].name if pod.spec.containers else ""
-
-
-async def _once(text: bytes) -> AsyncIterator[bytes]:
-    if text:
-        yield text
