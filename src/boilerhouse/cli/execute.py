@@ -11,16 +11,17 @@ import os
 import signal
 import sys
 import termios
+import threading
 import tty
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from boilerhouse.cli.rest import Failure, Rest, segment
 from boilerhouse.kube.config import Config
 from boilerhouse.kube.exec import PROTOCOLS, Channel, Session
-from boilerhouse.kube.status import ApiError
+from boilerhouse.kube.status import ApiError, Unavailable
 from boilerhouse.kube.transport import Http
 from boilerhouse.kube.wire import Request
 
@@ -87,33 +88,65 @@ async def _talk(session: Session, *, stdin: bool, terminal: bool) -> int:
     if terminal:
         loop.add_signal_handler(signal.SIGWINCH, resize)
         resize()
-    if stdin:
-        beside.add(loop.create_task(_feed(session)))
+    hearing = loop.create_task(_hear(session))
+    feeding = loop.create_task(_feed(session)) if stdin else None
     try:
-        while (output := await session.read()) is not None:
-            stream = sys.stdout if output.channel == Channel.STDOUT else sys.stderr
-            stream.buffer.write(output.data)
-            stream.buffer.flush()
+        if feeding is not None:
+            await asyncio.wait((hearing, feeding), return_when=asyncio.FIRST_COMPLETED)
+            if not hearing.done():
+                feeding.result()  # what is wrong with our input is told at once
+        return await hearing
     finally:
-        for task in list(beside):
+        tasks = [task for task in (hearing, feeding, *beside) if task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _hear(session: Session) -> int:
+    """Write what the command writes; return its exit code."""
+    while (output := await session.read()) is not None:
+        stream = sys.stdout if output.channel == Channel.STDOUT else sys.stderr
+        stream.buffer.write(output.data)
+        stream.buffer.flush()
     assert session.exit_code is not None, "the output has ended"
     return session.exit_code
 
 
 async def _feed(session: Session) -> None:
-    """Pass our input on, and its end."""
+    """Pass our input on, and its end. A command that ends first does not want the rest.
+
+    Read by a thread, since an event loop cannot wait for every kind of input, such as a file; and
+    by one that may be left behind, since nobody else ends what waits for a key.
+    """
+    pieces: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    wanted = threading.Semaphore()
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=PIECE)
-    pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    try:
-        while data := await reader.read(PIECE):
-            await session.write(data)
+
+    def read() -> None:
+        piece: bytes | OSError = b" "
+        while piece and isinstance(piece, bytes):
+            wanted.acquire()
+            piece = _piece()
+            with suppress(RuntimeError):  # the loop is closed: nobody wants it any more
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    with suppress(Unavailable):
+        while piece := await pieces.get():
+            if isinstance(piece, OSError):
+                raise Failure(f"stdin: {piece.strerror}")
+            await session.write(piece)
+            wanted.release()
         await session.close_stdin()
-    finally:
-        transport.close()
+
+
+def _piece() -> bytes | OSError:
+    """Read some input, b"" at its end."""
+    try:
+        return os.read(sys.stdin.fileno(), PIECE)
+    except OSError as error:
+        return error
 
 
 @contextmanager

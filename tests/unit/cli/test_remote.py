@@ -206,6 +206,36 @@ async def test_exec_passes_input_on(shell: Shell) -> None:
     assert err == b"boilerhouse: there is no instance named 'nobody'\n"
 
 
+@pytest.mark.parametrize("given", ["a file", "nothing", "closed"])
+async def test_exec_takes_any_input(shell: Shell, given: str) -> None:
+    """With -i a file, /dev/null and no stdin at all reach the command, with their end."""
+    name = await shell.instance()
+    file = shell.tmp / "input"
+    file.write_bytes(bytes(range(256)) * 1024)
+    source = {"a file": f"<{file}", "nothing": "</dev/null", "closed": "<&-"}[given]
+    command = f"{sys.executable} -m boilerhouse.main exec -i {name} -- cat {source}"
+    process = await asyncio.create_subprocess_shell(
+        command, env=os.environ | shell.environ, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+    assert out == (file.read_bytes() if given == "a file" else b"")
+
+
+async def test_exec_says_what_is_wrong_with_its_input(shell: Shell) -> None:
+    """Input that cannot be read ends the command with a sentence."""
+    name = await shell.instance()
+    unreadable = os.open(shell.tmp / "out", os.O_WRONLY | os.O_CREAT)
+    try:
+        process = await program(
+            shell, "exec", "-i", name, "--", "cat", stdin=unreadable, stderr=asyncio.subprocess.PIPE
+        )
+    finally:
+        os.close(unreadable)
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, err) == (1, b"boilerhouse: stdin: Bad file descriptor\n")
+
+
 async def test_exec_with_a_terminal(shell: Shell) -> None:
     """-it gives the command raw keys and the terminal's size, and ours back afterwards."""
     name = await shell.instance()
