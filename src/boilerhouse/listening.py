@@ -11,7 +11,8 @@ may be, how long a body may be silent, how long a peer without a pulse counts as
     idle between requests                     KEEP_ALIVE_SECONDS
     TLS handshake                             60 s, the event loop's own bound
 
-Stopping: no new connections, streams end, requests in flight finish, stragglers are cut off.
+Stopping: no new connections, what waits or goes on ends, the rest in flight finishes, stragglers
+are cut off.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Application(Protocol):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
     def end_streams(self) -> None:
-        """End every answer that would go on for ever."""
+        """End everything that waits or would go on for ever."""
         ...
 
 

@@ -198,6 +198,36 @@ async def test_a_log_of_any_length_is_whole(tmp_path: Path) -> None:
         assert house.cli("logs", name).stdout.splitlines() == lines
 
 
+@pytest.mark.slow
+async def test_callers_who_wait_are_told_of_a_stop(tmp_path: Path) -> None:
+    """A claim and a command under way are 503 in the one shape; a log that is followed ends."""
+    async with httpx2.AsyncClient(timeout=60) as http:
+        async with on_this_machine(tmp_path) as house:
+            for name, more in (("web", {}), ("sick", {"health": {"exec": {"command": ["false"]}}})):
+                house.ask("PUT", f"/workloads/{name}", {"spec": house.spec(**more)})
+                house.until_ready(f"/workloads/{name}", phase="Ready")
+            made = house.ask("POST", "/tenants/alice/claim", {"workload": "web"}).json()
+            name, url = made["instanceId"], f"{house.http.base_url}/api/v1"
+            begin = ["sh", "-c", "touch /workspace/begun; sleep 1000"]
+            claim = http.post(f"{url}/tenants/bob/claim?wait=50", json={"workload": "sick"})
+            command = http.post(f"{url}/instances/{name}/exec", json={"command": begin})
+            waiting = [asyncio.create_task(call) for call in (claim, command)]
+            follow = http.stream("GET", f"{url}/instances/{name}/logs?follow=true")
+            log = await follow.__aenter__()
+            async with asyncio.timeout(30):
+                while (await http.get(f"{url}/tenants/bob")).status_code == 404:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                while house.run(name, "ls", "/workspace/begun")["exitCode"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert not any(call.done() for call in waiting)
+        for answer in await asyncio.gather(*waiting):
+            assert (answer.status_code, answer.json()["code"]) == (503, "ShuttingDown")
+            assert answer.headers["retry-after"]
+        with contextlib.suppress(httpx2.RemoteProtocolError):  # it is cut off, and says so
+            await log.aread()
+        await log.aclose()
+
+
 def _files(house: House, name: str) -> None:
     """A file written through the API is the tenant's, and the other way round."""
     url = f"/api/v1/instances/{name}/files"

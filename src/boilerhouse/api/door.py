@@ -6,12 +6,14 @@ uvicorn ─► Door ─► Litestar
   segments, `//` like one slash, and bytes that are no UTF-8 like a question mark: three ways for
   one tenant's id to be read as another's. All three are refused here.
 * A WebSocket that is refused gets an HTTP answer with the reason, where the server can send one.
+* What is cut off before it is answered, because the server stops, is told so.
 * Every answer carries the headers that keep browsers from guessing and framing; every request is
   counted by its route, never by its path.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +23,7 @@ from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
 from boilerhouse.api.errors import PROBLEM_JSON, Problem, problem_of
+from boilerhouse.api.hangup import ShuttingDown
 from boilerhouse.api.sockets import refuse
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import TENANT_RULE
@@ -81,6 +84,10 @@ class Door:
                 await _answer(problem, sending)
             else:
                 await self._inner(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not status:
+                await _answer(ShuttingDown(), sending)
+            raise
         finally:
             # A caller may make up methods, and each label would be kept for ever.
             method = scope["method"] if scope["method"] in _METHODS else "other"
@@ -105,7 +112,12 @@ class Door:
             await receive()  # the server speaks first: websocket.connect
             await refuse(problem, scope, send)
             return
-        await self._inner(scope, receive, sending)
+        try:
+            await self._inner(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not opened:
+                await refuse(ShuttingDown(), scope, send)
+            raise
 
 
 async def _answer(problem: Problem, send: Any) -> None:
@@ -113,6 +125,7 @@ async def _answer(problem: Problem, send: Any) -> None:
     headers = [
         (b"content-type", PROBLEM_JSON.encode()),
         (b"content-length", str(len(body)).encode()),
+        *((name.encode(), value.encode()) for name, value in problem.headers.items()),
     ]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

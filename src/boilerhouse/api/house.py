@@ -19,8 +19,8 @@ from boilerhouse.api.activity import Activity
 from boilerhouse.api.auth import Auth
 from boilerhouse.api.errors import not_found, too_many
 from boilerhouse.api.events import Feed
+from boilerhouse.api.hangup import Streams
 from boilerhouse.api.informers import TRIGGERS, Informers
-from boilerhouse.api.streaming import Streams
 from boilerhouse.claims.decide import IDENTITY_DELIVERED
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
@@ -136,7 +136,7 @@ class House:
                 await self.activity.flush()
 
     def stop_streams(self) -> None:
-        """End every answer that would go on for ever, so that the server can stop."""
+        """End everything that waits or would go on for ever, so that the server can stop."""
         self.feed.close()
         self.streams.end()
 

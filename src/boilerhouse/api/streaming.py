@@ -9,7 +9,6 @@ wrong with it is still an honest status code.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -17,32 +16,7 @@ from typing import Any
 from litestar import Response
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from boilerhouse.api.hangup import Connected, HungUp
-
-
-class Streams:
-    """The answers under way, so that stopping can end them."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.stopping = False
-
-    def enter(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def leave(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.discard(task)
-
-    def end(self) -> None:
-        """Cut off everything that would go on."""
-        self.stopping = True
-        for task in list(self._tasks):
-            task.cancel()
+from boilerhouse.api.hangup import Connected, HungUp, ShuttingDown, Streams
 
 
 class Streaming(Response[Any]):
@@ -60,6 +34,7 @@ class Streaming(Response[Any]):
     ) -> None:
         super().__init__(None, media_type=media_type, status_code=status)
         self._status = status
+        self._begun = False
         self._more_headers = dict(headers or {})
         self._streams = streams
         self._chunks = chunks
@@ -70,18 +45,15 @@ class Streaming(Response[Any]):
         return self._answer
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams.enter()
         try:
             async with self._opened:
-                with Connected(receive):
+                with Connected(receive, self._streams):
                     await self._send(send)
         except HungUp:
             pass
-        except asyncio.CancelledError:
-            if not self._streams.stopping:
+        except ShuttingDown:
+            if not self._begun:
                 raise
-        finally:
-            self._streams.leave()
 
     async def _send(self, send: Send) -> None:
         headers = [
@@ -91,6 +63,7 @@ class Streaming(Response[Any]):
             *((name.encode(), value.encode()) for name, value in self._more_headers.items()),
         ]
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        self._begun = True
         closing = getattr(self._chunks, "aclose", None)
         try:
             async for chunk in self._chunks:

@@ -38,31 +38,28 @@ async def attach_instance(
 ) -> None:
     """Join the caller to a command in the instance until either end has had enough."""
     async with answering(socket):
-        pod = await house.instance(name)
-        if not visible(caller_of(socket), pod):
-            raise not_found("Instance", name)
-        refuse_dead(pod, house.claim_of(pod))
-        await house.introduced(pod)
-        query = [("command", part) for part in command or ()]
-        query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
-        query += [("stdout", "true"), ("stderr", str(not tty).lower())]
-        query += [("container", tenant_container(pod))]
-        path = PODS.path(house.client.namespace, name, "exec" if command else "attach")
-        offered = tuple(p for p in PROTOCOLS if p in socket.scope["subprotocols"])
-        with house.execs:
-            async with (
-                house.activity.busy(house.claim_of(pod)),
-                house.client.transport.socket(
-                    Request("GET", path, tuple(query)), offered or PROTOCOLS
-                ) as inner,
-            ):
-                chosen = inner.subprotocol if inner.subprotocol in offered else None
-                await socket.accept(subprotocols=chosen)
-                house.streams.enter()
-                try:
+        with house.streams.cancelling():
+            pod = await house.instance(name)
+            if not visible(caller_of(socket), pod):
+                raise not_found("Instance", name)
+            refuse_dead(pod, house.claim_of(pod))
+            await house.introduced(pod)
+            query = [("command", part) for part in command or ()]
+            query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
+            query += [("stdout", "true"), ("stderr", str(not tty).lower())]
+            query += [("container", tenant_container(pod))]
+            path = PODS.path(house.client.namespace, name, "exec" if command else "attach")
+            offered = tuple(p for p in PROTOCOLS if p in socket.scope["subprotocols"])
+            with house.execs:
+                async with (
+                    house.activity.busy(house.claim_of(pod)),
+                    house.client.transport.socket(
+                        Request("GET", path, tuple(query)), offered or PROTOCOLS
+                    ) as inner,
+                ):
+                    chosen = inner.subprotocol if inner.subprotocol in offered else None
+                    await socket.accept(subprotocols=chosen)
                     await first_to_end(_inward(socket, inner), _outward(socket, inner))
-                finally:
-                    house.streams.leave()
         await socket.close()
 
 

@@ -60,15 +60,13 @@ async def events_socket(
             if EVENTS in offered or any(one.startswith(SUBPROTOCOL) for one in offered)
             else None
         )
-        house.streams.enter()
         try:
-            await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
+            with house.streams.cancelling():
+                await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
         except Overrun:
             await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
         else:
             await socket.close(code=GOING_AWAY)
-        finally:
-            house.streams.leave()
 
 
 async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None:

@@ -69,14 +69,14 @@ async def exec_instance(
         raise bad_request("command: the program has no name")
     pod = await found(house, request, name)
     refuse_dead(pod, house.claim_of(pod))
-    with Connected(request.receive):
+    with Connected(request.receive, house.streams):
         await house.introduced(pod)
     if NDJSON in request.headers.get("accept", ""):
         return await _streamed(house, pod, command, data)
     claim = house.claim_of(pod)
     with house.execs:
         async with house.activity.busy(claim):
-            with Connected(request.receive):
+            with Connected(request.receive, house.streams):
                 ending = await _run(house, pod, command, data)
     result = ExecResult(
         ending.exit_code,

@@ -73,7 +73,7 @@ async def proxy(
     """Pass a request on to the first port the workload exposes, and its answer back."""
     tenant = tenant_id(tenant)
     body = await request.body()
-    with Connected(request.receive):
+    with Connected(request.receive, house.streams):
         claim = await _awake(house, tenant, workload)
         pod = await house.instance(_instance(claim))
         await house.introduced(pod)

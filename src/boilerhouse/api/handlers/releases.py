@@ -143,7 +143,7 @@ async def force_release(
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
     releaser = house.operator.releaser
-    with Connected(request.receive):
+    with Connected(request.receive, house.streams):
         claim = await _told(releaser.failed_claim(tenant, workload), tenant, workload)
         lost = await _lost(house, claim, tenant, workload)
         if dry_run:
@@ -173,7 +173,7 @@ async def _released(
     workload: str,
     going: Awaitable[ReleaseAnswer],
 ) -> Response[Released]:
-    with Connected(request.receive):
+    with Connected(request.receive, house.streams):
         answer = await _told(going, tenant, workload)
     if answer.phase == ClaimPhase.RELEASE_FAILED:
         raise _failed(answer)
