@@ -48,9 +48,6 @@ async def test_a_life(client: Client) -> None:
     assert (await client.get(CONFIG_MAPS, "a")).data == {"x": "1"}
     patched = await client.merge_patch(CONFIG_MAPS, "a", {"data": {"y": "2"}})
     assert patched.data == {"x": "1", "y": "2"}
-    test = {"op": "test", "path": "/metadata/uid", "value": created.metadata.uid}
-    add = {"op": "add", "path": "/data/z", "value": "3"}
-    assert (await client.json_patch(CONFIG_MAPS, "a", [test, add])).data["z"] == "3"
     replaced = await client.replace(CONFIG_MAPS, config_map("a", w="4"))
     assert replaced.data == {"w": "4"}
     assert await client.delete(CONFIG_MAPS, "a", uid=created.metadata.uid) is None
