@@ -31,8 +31,7 @@ def run(rest: Rest, tenant: str, workload: str, output: str) -> int:
         return 0
     left = told.get("secondsLeft")
     when = f", {left:.0f} s left" if left else ""
-    calls = f", {told['inFlight']} calls in flight" if told.get("inFlight") else ""
-    typer.echo(f"{told['state']}: {told['why']}{when}{calls}")
+    typer.echo(f"{told['state']}: {told['why']}{when}")
     typer.echo(f"then: {told['then']}")
     typer.echo(table(COLUMNS, told["signals"], SystemClock().now()))
     return 0

@@ -14,7 +14,6 @@ from boilerhouse.core.clock import rfc3339
 from boilerhouse.idle.verdict import (
     Ask,
     ChangesSeen,
-    Idle,
     Keep,
     Restamp,
     Verdict,
@@ -33,7 +32,10 @@ THEN = {
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One sign of activity: when it was last seen, and whether it counts."""
+    """One sign of activity: when it was last seen, and whether it counts.
+
+    What lies ahead of the clock has no age, or none to speak of: a little ahead is now.
+    """
 
     name: str
     counts: bool
@@ -59,8 +61,9 @@ def explain(
     claimed_at: datetime | None,
     last_activity: datetime | None,
     changes: ChangesSeen | None,
+    in_flight: int = 0,
 ) -> Explanation:
-    """Explain an Active claim; arguments as `verdict` takes them."""
+    """Explain an Active claim; arguments as `verdict` takes them, and calls that keep it active."""
     found = verdict(now, idle, claimed_at, last_activity, changes)
     signals = [
         _signal("claim", now, claimed_at, "when it became Active"),
@@ -68,46 +71,62 @@ def explain(
     ]
     if idle.watch_dirs:
         signals.append(_watched(now, idle, changes))
-    state, why, deadline = _state(now, idle, newest_of(now, claimed_at, last_activity), found)
-    return Explanation(state, why, _then(idle, found, deadline), tuple(signals), deadline)
+    noted = newest_of(now, claimed_at, last_activity)
+    if in_flight and idle.timeout_seconds:
+        state, why, then, deadline = _busy(idle, in_flight)
+    else:
+        state, why, then, deadline = _judged(now, idle, noted, found)
+    return Explanation(state, why, then, tuple(signals), deadline)
 
 
-def _state(
-    now: datetime, idle: IdleSpec, noted: datetime | None, found: Verdict
-) -> tuple[str, str, datetime | None]:
+_Told = tuple[str, str, str, datetime | None]  # state, why, then, deadline
+
+
+def _busy(idle: IdleSpec, in_flight: int) -> _Told:
+    """Tell of calls under way: each notes activity as long as it lasts, and at its end."""
+    calls, last = ("1 call is", "it") if in_flight == 1 else (f"{in_flight} calls are", "the last")
+    then = (
+        f"the instance is kept until {last} ends; unless there is activity within"
+        f" {idle.timeout_seconds} s after that, {THEN[idle.action]}"
+    )
+    return "active", f"{calls} in flight", then, None
+
+
+def _judged(now: datetime, idle: IdleSpec, noted: datetime | None, found: Verdict) -> _Told:
     timeout = timedelta(seconds=idle.timeout_seconds)
+    what = THEN[idle.action]
     match found:
-        case Keep(None, why):
-            return "never", why, None
-        case Keep(until, why) if why.startswith("active"):
-            return "active", why, until
         case Keep(until, why):
-            return "unknown", why, until
+            if until is None:
+                return "never", why, "nothing: the instance stays until it is released", None
+            if why.startswith("active"):
+                return "active", why, _unless(until, what), until
+            then = f"the instance is kept, and asked again by {rfc3339(until)}"
+            return "unknown", why, then, until
         case Ask():
             why = "only the watched directories can tell, and they are about to be asked"
-            return "due", why, None if noted is None else noted + timeout
+            due = None if noted is None else noted + timeout
+            return "due", why, f"if they tell of nothing newer, {what}", due
         case Restamp(why):
-            return "unknown", why, now + timeout
-    return "idle", found.why, found.since + timeout
+            until = now + timeout
+            then = (
+                f"the instance is kept, and the present noted as activity; {_unless(until, what)}"
+            )
+            return "unknown", why, then, until
+    return "idle", found.why, f"now {what}", found.since + timeout
 
 
-def _then(idle: IdleSpec, found: Verdict, deadline: datetime | None) -> str:
-    if isinstance(found, Keep) and found.until is None:
-        return "nothing: the instance stays until it is released"
-    what = THEN[idle.action]
-    if isinstance(found, Idle):
-        return f"now {what}"
-    if deadline is None or isinstance(found, Ask):
-        return f"if they tell of nothing newer, {what}"
-    return f"unless there is activity before {rfc3339(deadline)}, {what}"
+def _unless(until: datetime, what: str) -> str:
+    return f"unless there is activity before {rfc3339(until)}, {what}"
 
 
 def _signal(name: str, now: datetime, at: datetime | None, detail: str) -> Signal:
     if at is None:
         return Signal(name, counts=False, detail=f"{detail}: not noted")
-    counts = newest_of(now, at) is not None
-    detail = detail if counts else f"{detail}: it lies ahead of the clock and does not count"
-    return Signal(name, counts, at, (now - at).total_seconds(), detail)
+    if newest_of(now, at) is None:
+        detail = f"{detail}: it lies in the future, ahead of the clock, and does not count"
+        return Signal(name, counts=False, at=at, detail=detail)
+    return Signal(name, True, at, max((now - at).total_seconds(), 0.0), detail)
 
 
 def _watched(now: datetime, idle: IdleSpec, changes: ChangesSeen | None) -> Signal:

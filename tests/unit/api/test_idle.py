@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from boilerhouse.claims.objects import CLAIMS
+from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time
 from tests.unit.api.conftest import Rest
 
@@ -23,14 +25,30 @@ async def test_an_active_instance_is_explained(rest: Rest) -> None:
 
 
 async def test_a_call_in_flight_is_told(rest: Rest) -> None:
-    """A command that runs keeps the instance busy, and is counted."""
+    """A command that runs keeps the instance, and no moment is named at which it would go."""
     await rest.world.ready_workload(idle={"timeoutSeconds": 600, "action": "destroy"})
     await rest.claim("alice")
     claim = next(iter(rest.house.informers.claims.cache.values()))
     async with rest.house.activity.busy(claim):
         body = (await rest.get(PATH)).json()
-    assert body["inFlight"] == 1
-    assert "without saving" in body["then"]
+    assert (body["inFlight"], body["state"]) == (1, "active")
+    assert body["why"] == "1 call is in flight"
+    assert "kept until it ends" in body["then"] and "without saving" in body["then"]
+    assert "deadline" not in body and "secondsLeft" not in body
+
+
+async def test_a_note_from_the_future_has_no_age(rest: Rest) -> None:
+    """It is told as what it is, and does not count."""
+    await rest.world.ready_workload(idle={"timeoutSeconds": 600})
+    await rest.claim("alice")
+    claim = next(iter(rest.house.informers.claims.cache.values()))
+    note = {"metadata": {"annotations": {names.LAST_ACTIVITY: "2098-01-01T00:00:00Z"}}}
+    rest.house.informers.claims.observe(
+        await rest.world.client.merge_patch(CLAIMS, claim.metadata.name, note)
+    )
+    noted = (await rest.get(PATH)).json()["signals"][1]
+    assert (noted["counts"], "ageSeconds" in noted) == (False, False)
+    assert "in the future" in noted["detail"]
 
 
 async def test_a_workload_without_a_timeout(rest: Rest) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from boilerhouse.idle.explain import explain
 from boilerhouse.idle.verdict import SKEW, ChangesSeen
 from boilerhouse.workloads.model import Idle as IdleSpec
@@ -68,17 +70,42 @@ def test_directories_that_tell_nothing() -> None:
     told = explain(NOW, WATCH, LONG_AGO, None, changes)
     assert told.state == "unknown"
     assert "cannot be read: /workspace" in told.why
+    assert told.then == "the instance is kept, and asked again by 2026-03-01T12:01:00Z"
+    assert told.deadline == NOW + 60 * SECOND
     assert told.signals[-1].detail == "/workspace: unknown (cannot be read: /workspace)"
     empty = explain(NOW, WATCH, LONG_AGO, None, ChangesSeen(NOW, None, complete=True))
     assert empty.signals[-1].detail == "/workspace: nothing is there"
 
 
 def test_a_note_from_the_future_is_told_not_to_count() -> None:
-    """Its age is negative, it does not count, and with nothing else nothing is known."""
-    told = explain(NOW, TIMER, None, NOW + 2 * SKEW, None)
+    """It has no age, and with nothing else the timeout counts from now."""
+    told = explain(NOW, TIMER, None, datetime.max.replace(tzinfo=UTC), None)
     assert (told.state, told.deadline) == ("unknown", NOW + 60 * SECOND)
+    assert told.then.startswith("the instance is kept, and the present noted as activity; unless")
     assert [signal.counts for signal in told.signals] == [False, False]
-    assert "ahead of the clock" in told.signals[1].detail
+    assert told.signals[1].age_seconds is None
+    assert "in the future" in told.signals[1].detail
+
+
+def test_a_note_a_little_ahead_is_of_now() -> None:
+    """Clocks in good order differ: it counts, and no age is negative."""
+    told = explain(NOW, TIMER, LONG_AGO, NOW + SKEW / 2, None)
+    assert (told.state, told.deadline) == ("active", NOW + 60 * SECOND)
+    assert (told.signals[1].counts, told.signals[1].age_seconds) == (True, 0)
+
+
+@pytest.mark.parametrize("changes", [None, ChangesSeen(NOW, trouble="no answer")])
+def test_calls_in_flight_keep_it_whatever_else_is_known(changes: ChangesSeen | None) -> None:
+    """There is no deadline while they last: the timeout counts from their end."""
+    one = explain(NOW, WATCH, LONG_AGO, LONG_AGO, changes, in_flight=1)
+    assert (one.state, one.why, one.deadline) == ("active", "1 call is in flight", None)
+    assert one.then == (
+        "the instance is kept until it ends; unless there is activity within 60 s after that,"
+        " its files are saved and the instance goes; the next claim restores them"
+    )
+    two = explain(NOW, WATCH, LONG_AGO, LONG_AGO, changes, in_flight=2)
+    assert two.why == "2 calls are in flight" and "kept until the last ends" in two.then
+    assert explain(NOW, IdleSpec(), LONG_AGO, None, changes, in_flight=1).state == "never"
 
 
 def test_a_walk_that_found_something_new_is_no_trouble() -> None:

@@ -49,7 +49,8 @@ class SignalView(View, frozen=True):
 class IdleView(View, frozen=True):
     """`state`: never, active, due, unknown, idle, or the phase of a claim that is not Active.
 
-    `then` is what happens at the `deadline`, or next if there is none.
+    `then` is what happens at the `deadline`, or next if there is none: while calls are in flight
+    nobody knows when.
     """
 
     tenant_id: str
@@ -90,7 +91,8 @@ async def explain_idle(
         changes = await _changes(house, status.instance_id, idle)
     # Only now: the answer took its time.
     now = house.clock.now()
-    found = explain(now, idle, status.claimed_at, _noted(claim), changes)
+    in_flight = house.activity.in_flight(claim)
+    found = explain(now, idle, status.claimed_at, _noted(claim), changes, in_flight)
     if status.phase != ClaimPhase.ACTIVE:
         found = _inactive(found, claim, idle)
     return IdleView(
@@ -103,7 +105,7 @@ async def explain_idle(
         then=found.then,
         timeout_seconds=idle.timeout_seconds,
         action=idle.action,
-        in_flight=house.activity.in_flight(claim),
+        in_flight=in_flight,
         signals=[
             SignalView(
                 name=signal.name,
