@@ -23,7 +23,17 @@ OUR_KINDS = {
     "BoilerhouseTrigger": "triggers",
 }
 SETTINGS = {"Secret": "secrets", "ConfigMap": "configmaps"}
-_SETTING_FIELDS = ("data", "stringData", "binaryData", "type")
+_SETTING_FIELDS = ("data", "stringData", "binaryData", "type", "immutable")
+_ABOUT = ("labels", "annotations")
+# What a server has filled in is there in whatever was fetched from one; it is its own affair.
+_SERVERS = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +89,16 @@ def _applied(body: Any, where: str) -> Applied:
     if not isinstance(body, dict):
         raise Failure(f"{where}: not an object, but {type(body).__name__}")
     kind, version, meta = body.get("kind"), body.get("apiVersion"), body.get("metadata")
-    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+    if not isinstance(meta, dict) or meta.get("name") in (None, ""):
         raise Failure(f"{where}: metadata.name is missing")
+    if not isinstance(meta["name"], str):
+        raise Failure(f"{where}: metadata.name is not a string, but {meta['name']!r}: quote it")
     if meta.get("namespace") not in (None, "boilerhouse"):
         raise Failure(
             f"{where}: namespace {meta['namespace']!r}: the API serves one namespace;"
             " leave it out, or use kubectl"
         )
-    about = {key: meta[key] for key in ("labels", "annotations") if meta.get(key)}
+    about = {key: meta[key] for key in _ABOUT if meta.get(key)}
     name = meta["name"]
     if kind in OUR_KINDS:
         _check_version(version, API_VERSION, kind, where)
@@ -95,6 +107,7 @@ def _applied(body: Any, where: str) -> Applied:
         return Applied(OUR_KINDS[kind], name, {"spec": body["spec"], **about})
     if kind in SETTINGS:
         _check_version(version, "v1", kind, where)
+        _check_setting(body, meta, f"{where}: {kind} {name}")
         fields = {key: body[key] for key in _SETTING_FIELDS if body.get(key)}
         return Applied(SETTINGS[kind], name, fields | about)
     known = ", ".join([*OUR_KINDS, *SETTINGS])
@@ -104,3 +117,14 @@ def _applied(body: Any, where: str) -> Applied:
 def _check_version(given: object, wanted: str, kind: str, where: str) -> None:
     if given != wanted:
         raise Failure(f"{where}: {kind} has apiVersion {wanted}, not {given!r}")
+
+
+def _check_setting(body: Body, meta: Body, what: str) -> None:
+    """Refuse what the API would not keep: nothing is left out in silence."""
+    known = {"apiVersion", "kind", "metadata", *_SETTING_FIELDS}
+    about = {"name", "namespace", *_ABOUT, *_SERVERS}
+    unknown = [str(key) for key in body if key not in known]
+    unknown += [f"metadata.{key}" for key in meta if key not in about]
+    if unknown:
+        fields = ", ".join(unknown)
+        raise Failure(f"{what}: {fields} cannot be applied here; leave it out, or use kubectl")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.kube.resources import SECRETS
+from boilerhouse.embedded.provision import NAMESPACE
+from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import Rest
 
@@ -108,7 +109,10 @@ async def test_secrets_go_in_and_never_come_out(rest: Rest) -> None:
     stored = await rest.world.client.get(SECRETS, "db")
     assert stored.data == {"p": b"hi"}
     shown = await rest.http.get(url)
-    assert shown.json() == {"name": "db", "keys": ["p"]}
+    version = stored.metadata.resource_version
+    assert shown.json() == {"name": "db", "keys": ["p"], "resourceVersion": version}
+    again = await rest.http.put(url, json={"data": {"p": "aGk="}})
+    assert again.json()["resourceVersion"] == version
     assert "aGk" not in (await rest.get("/secrets")).text
     wrong = await rest.http.put(url, json={"data": {"p": "not base64!"}})
     assert wrong.status_code == 422
@@ -116,6 +120,10 @@ async def test_secrets_go_in_and_never_come_out(rest: Rest) -> None:
     assert (await rest.http.get(url)).status_code == 404
     made = await rest.http.put("/api/v1/configmaps/c", json={"data": {"a": "b"}})
     assert (made.status_code, made.json()["keys"]) == (201, ["a"])
+    fixed = {"data": {"a": "b"}, "immutable": True}
+    assert (await rest.http.put("/api/v1/configmaps/c", json=fixed)).status_code == 200
+    kept = await rest.world.client.raw("GET", CONFIG_MAPS.path(NAMESPACE, "c"))
+    assert kept["immutable"] is True
 
 
 async def test_the_secrets_of_agents_are_left_alone(rest: Rest) -> None:

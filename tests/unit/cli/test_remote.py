@@ -93,10 +93,10 @@ async def test_apply_creates_and_then_finds_nothing_to_do(shell: Shell) -> None:
     assert stored.data == {"password": b"hunter2"}
     await shell.rest.world.settles(lambda: _ready(shell))
     result = await shell.run("apply", "-f", "-", stdin=FILE)
-    assert result.stdout == "secret/db configured\nworkload/web unchanged\n"
-    changed = FILE.replace("memoryMb: 64", "memoryMb: 65")
+    assert result.stdout == "secret/db unchanged\nworkload/web unchanged\n"
+    changed = FILE.replace("memoryMb: 64", "memoryMb: 65").replace("hunter2", "hunter3")
     result = await shell.run("apply", "-f", "-", stdin=changed)
-    assert "workload/web configured" in result.stdout
+    assert result.stdout == "secret/db configured\nworkload/web configured\n"
 
 
 async def _ready(shell: Shell) -> bool:
@@ -111,6 +111,11 @@ async def test_apply_reads_all_before_it_sends_any(shell: Shell) -> None:
         ("a: [", "line 1: not YAML or JSON"),
         ("", "no object"),
         ("kind: Secret\napiVersion: v1", "metadata.name is missing"),
+        ("kind: Secret\napiVersion: v1\nmetadata: {name: yes}", "name is not a string, but True"),
+        (
+            "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x, uid: u, finalizers: [a/b]}\nx: 1",
+            "ConfigMap x: x, metadata.finalizers cannot be applied",
+        ),
         ("kind: Secret\napiVersion: v2\nmetadata: {name: x}", "apiVersion v1"),
         ("kind: Secret\napiVersion: v1\nmetadata: {name: x, namespace: other}", "one namespace"),
     ):

@@ -32,15 +32,17 @@ class Setting(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     string_data: dict[str, str] = msgspec.field(default_factory=dict)
     binary_data: dict[str, str] = msgspec.field(default_factory=dict)
     type: str = ""
+    immutable: bool = False
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class SettingView(msgspec.Struct, rename="camel"):
-    """What is there, by name and key."""
+    """What is there, by name and key; the version changes with the values, and tells none."""
 
     name: str
     keys: list[str]
+    resource_version: str
 
 
 class Deleted(msgspec.Struct):
@@ -111,7 +113,8 @@ def _is_ours(item: Secret | ConfigMap) -> bool:
 
 def _view(item: Secret | ConfigMap) -> SettingView:
     binary = item.binary_data if isinstance(item, ConfigMap) else {}
-    return SettingView(item.metadata.name, sorted([*item.data, *binary]))
+    meta = item.metadata
+    return SettingView(meta.name, sorted([*item.data, *binary]), meta.resource_version)
 
 
 def _body(resource: Resource[Any], name: str, data: Setting) -> dict[str, Any]:
@@ -134,6 +137,7 @@ def _body(resource: Resource[Any], name: str, data: Setting) -> dict[str, Any]:
         "stringData": data.string_data,
         "binaryData": data.binary_data,
         "type": data.type,
+        "immutable": data.immutable,
     }
     meta = {"name": name, "labels": data.labels, "annotations": data.annotations}
     return {
