@@ -22,9 +22,10 @@ import errno
 import ipaddress
 import logging
 import math
+import re
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import uvicorn
@@ -40,6 +41,8 @@ STOP_SECONDS = 5
 _FOR_EVER = math.inf
 _AS_BEFORE = -1.0
 
+_TOKEN = re.compile(rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+")  # as HTTP has it
+
 
 class Application(Protocol):
     """What is served: an ASGI application that can be told to come to an end."""
@@ -53,6 +56,18 @@ class Application(Protocol):
 
 class ListenError(Exception):
     """A listener cannot be opened; the message says which and why."""
+
+
+def _choosable(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Leave out offered subprotocols that are no tokens, such as kubectl's for port-forward.
+
+    Nobody can choose them, and the handshake would fail on them before it can be said why.
+    """
+    for name, value in headers:
+        if name != b"sec-websocket-protocol":
+            yield name, value
+        elif found := [one for one in re.split(rb"\s*,\s*", value) if _TOKEN.fullmatch(one)]:
+            yield name, b", ".join(found)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -88,6 +103,7 @@ class BoundedHttp(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._unanswered += 1  # and never will be: another protocol has taken over
         self._came()
+        self.scope["headers"] = list(_choosable(self.scope["headers"]))
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:

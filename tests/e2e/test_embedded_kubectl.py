@@ -36,6 +36,19 @@ async def test_kubectl_with_a_running_pod(
         kubectl.run, "exec", "web", "-c", "side", "--", "sh", "-c", "exit 9"
     )
     assert done.returncode == 9
+    for arguments, reason in (
+        (
+            ("exec", "web", "-c", "nosuch", "--", "true"),
+            "container nosuch is not valid for pod web",
+        ),
+        (("port-forward", "web", "0:8080"), "port-forward: not supported here, connect to the Pod"),
+    ):
+        assert reason in await asyncio.to_thread(kubectl, *arguments, fails=True)
+    old = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+    told = await asyncio.to_thread(
+        kubectl, "exec", "web", "-c", "main", "--", "true", fails=True, **old
+    )
+    assert "over WebSockets here, not SPDY: use kubectl" in told
     assert await run("logs", "web", "-c", "side") == "side\n"
     assert "side" in await run("logs", "web", "--all-containers", "--tail=5")
     path = "/api/v1/namespaces/boilerhouse/pods/web:8080/proxy/x"
@@ -45,3 +58,23 @@ async def test_kubectl_with_a_running_pod(
     assert "Allocated resources" in await run("describe", "node", "boilerhouse")
     await run("delete", "pod", "web", "--timeout=30s")
     assert "NotFound" in await asyncio.to_thread(kubectl, "get", "pod", "web", fails=True)
+
+
+async def test_port_forward_is_refused_by_name_whatever_it_offers(scene: Scene) -> None:
+    """kubectl's subprotocol for it is no token, and the answer is a Status all the same."""
+    await scene.create(pod("alone", sh("exec sleep 1000")))
+    found = await scene.ready("alone")
+    reader, writer = await asyncio.open_unix_connection(scene.world.socket)
+    writer.write(
+        b"GET /api/v1/namespaces/boilerhouse/pods/alone/portforward HTTP/1.1\r\nHost: local\r\n"
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        b"Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io\r\n\r\n"
+    )
+    async with asyncio.timeout(20):
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readuntil(b"}")  # of its empty metadata
+        body += await reader.readuntil(b"}")
+    writer.close()
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert f"connect to the Pod's address, {found.status.pod_ip}, instead".encode() in body

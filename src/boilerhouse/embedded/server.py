@@ -202,7 +202,7 @@ class ApiServer:
         if sub == "proxy":
             return await self._pods.proxy(target, request)
         if sub in SESSIONS and method in ("GET", "POST"):
-            return await self._pods.upgrade_required(target)
+            return await self._pods.upgrade_required(target, request)
         rendering = negotiate(request.headers.get("accept", ""))
         if method == "GET" and not sub:
             if target.watch or truth(request, "watch"):

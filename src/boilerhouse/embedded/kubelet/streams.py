@@ -49,7 +49,10 @@ def open_session(
 ) -> Session:
     """Begin `exec` or `attach`; everything else is refused by name."""
     if subresource not in ("exec", "attach"):
-        raise BadRequest(f"{subresource} by WebSocket is not supported here")
+        what = "port-forward" if subresource == "portforward" else "WebSockets through pods/proxy"
+        address = pod.get("status", {}).get("podIP")
+        where = f"the Pod's address, {address}," if address else "the Pod's address"
+        raise BadRequest(f"{what}: not supported here, connect to {where} instead")
     subprotocol = next((one for one in PROTOCOLS if one in offered), None)
     if subprotocol is None:
         raise BadRequest(f"the client speaks none of {', '.join(PROTOCOLS)}")

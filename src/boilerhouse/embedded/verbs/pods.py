@@ -26,6 +26,7 @@ from boilerhouse.embedded.verbs.deletion import DeleteOptions, check_preconditio
 from boilerhouse.embedded.verbs.objects import decode, key_of
 from boilerhouse.embedded.verbs.selectors import object_selector
 from boilerhouse.embedded.verbs.writing import Writer
+from boilerhouse.kube.exec import PROTOCOLS
 from boilerhouse.kube.status import (
     ApiError,
     BadRequest,
@@ -187,9 +188,17 @@ class Pods:
         pod = self._committed(target)
         return await self._node(pod).open(pod, target.subresource, request, subprotocols)
 
-    async def upgrade_required(self, target: Target) -> Reply:
-        """Answer a session request that is no WebSocket: what is wrong with the Pod comes first."""
-        self._node(self._committed(target))
+    async def upgrade_required(self, target: Target, request: Request) -> Reply:
+        """Refuse a session request that is no WebSocket: what else is wrong with it comes first.
+
+        kubectl asks once more by SPDY whenever a WebSocket is refused, and shows this answer.
+        """
+        await self.open(target, request, PROTOCOLS)  # not run: nothing has begun
+        if request.headers.get("upgrade", "").lower().startswith("spdy/"):
+            raise BadRequest(
+                f"{target.subresource} is spoken over WebSockets here, not SPDY: "
+                "use kubectl 1.31 or newer, and leave KUBECTL_REMOTE_COMMAND_WEBSOCKETS on"
+            )
         raise BadRequest("Upgrade request required")
 
     def _node(self, pod: Body) -> Node:
