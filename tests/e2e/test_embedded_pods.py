@@ -238,14 +238,14 @@ async def test_a_terminal_in_a_container(scene: Scene) -> None:
     await scene.ready("shell")
     async with scene.client.pods.exec("shell", ["/bin/sh"], stdin=True, tty=True) as session:
         await session.resize(123, 45)
-        await session.write(b"stty size; test -t 0 && echo yes; exit 5\n")
+        await session.write(b"stty size; test -t 0 && echo yes $TERM; exit 5\n")
         heard = b""
         while (output := await session.read()) is not None:
             assert output.channel == Channel.STDOUT
             heard += output.data
     assert session.exit_code == 5
     assert b"45 123" in heard
-    assert b"yes" in heard
+    assert b"yes xterm" in heard
 
 
 async def test_attach_hears_and_speaks(scene: Scene) -> None:

@@ -169,6 +169,7 @@ Boilerhouse {version()} is up.
 In another terminal:
 
   export KUBECONFIG={world.kubeconfig}
+  export BOILERHOUSE_URL={api}
   boilerhouse get workloads
   kubectl get bhw,bhp,bhc,bht
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import stat
@@ -70,6 +71,9 @@ def test_up_says_where_everything_is_and_stops_when_asked(
     port = kept_port(data / "kubeconfig")
     assert f"https://127.0.0.1:{port}" in text
     assert f"export KUBECONFIG={data / 'kubeconfig'}" in text
+    api = re.search(r"API +(http://\S+)", text)
+    assert api is not None
+    assert f"export BOILERHOUSE_URL={api[1]}" in text
     assert "Ctrl-C" in text
     for name in ("kubeconfig", "kube.sock"):
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600

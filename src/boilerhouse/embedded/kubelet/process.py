@@ -69,9 +69,18 @@ class Container:
     def _own(self) -> tuple[dict[str, Any], Stdio]:
         spec = self.spec
         request = {
-            **self._enter, "argv": list(spec.argv), "tty": spec.tty, "seed": self.plot.seed()
-        }  # fmt: skip
+            **self._enter,
+            "argv": list(spec.argv),
+            "tty": spec.tty,
+            "seed": self.plot.seed(),
+            "env": self._environment({}, tty=spec.tty),
+        }
         return request, Stdio.open(tty=spec.tty, stdin=spec.stdin)
+
+    def _environment(self, more: Mapping[str, str], *, tty: bool) -> dict[str, str]:
+        """Return the container's variables and these; on a terminal, of what kind that is."""
+        terminal = {"TERM": "xterm"} if tty else {}
+        return {**terminal, **self._enter["env"], **more}
 
     async def run(
         self,
@@ -274,8 +283,7 @@ class Container:
             words = "is halted: it is being saved or restored"
             raise SandboxError(f"container {self.spec.name} {words}")
         request = {**self._enter, "argv": list(argv), "tty": tty}
-        if env is not None:
-            request["env"] = {**self._enter["env"], **env}
+        request["env"] = self._environment(env or {}, tty=tty)
         if workdir is not None:
             request["cwd"] = workdir
         self._entering += 1
