@@ -131,7 +131,11 @@ def of_cluster(error: ApiError) -> Problem:
     retry = {"retry-after": str(error.retry_after)} if error.retry_after else None
     match error:
         case CommandTimeout():
-            output = {"stdout": _text(error.stdout), "stderr": _text(error.stderr)}
+            output = {
+                "stdout": _text(error.stdout),
+                "stderr": _text(error.stderr),
+                "truncated": error.truncated,
+            }
             return Problem(504, "CommandTimeout", error.message, details=output)
         case Invalid():
             causes = [f"{c.field}: {c.message}" if c.field else c.message for c in error.causes]

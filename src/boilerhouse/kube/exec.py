@@ -57,12 +57,13 @@ class Result:
 
 
 class CommandTimeout(Timeout):
-    """The command did not end in time; here is what it wrote until then."""
+    """The command did not end in time; here is what was kept of what it wrote until then."""
 
-    def __init__(self, message: str, stdout: bytes, stderr: bytes) -> None:
+    def __init__(self, message: str, stdout: bytes, stderr: bytes, truncated: bool = False) -> None:
         super().__init__(message)
         self.stdout = stdout
         self.stderr = stderr
+        self.truncated = truncated
 
 
 class Session:
@@ -203,10 +204,9 @@ async def run(
             stdout, stderr = (bytes(part) for part in kept.values())
             return Result(stdout, stderr, session.exit_code, truncated)
     except TimeoutError as error:
-        raise CommandTimeout(
-            f"exec: the command did not end within {timeout:g} s",
-            *(bytes(part) for part in kept.values()),
-        ) from error
+        late = f"exec: the command did not end within {timeout:g} s"
+        stdout, stderr = (bytes(part) for part in kept.values())
+        raise CommandTimeout(late, stdout, stderr, truncated) from error
 
 
 async def _feed(session: Session, stdin: bytes) -> None:

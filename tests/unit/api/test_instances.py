@@ -17,7 +17,7 @@ from boilerhouse.kube.status import ApiError, NotFound
 from boilerhouse.kube.wire import Socket
 from tests.controllers.world import NODE
 from tests.unit.api.conftest import Rest, soon
-from tests.unit.api.node import missing
+from tests.unit.api.node import flood, missing
 
 
 @pytest.fixture
@@ -123,11 +123,19 @@ async def test_output_is_capped(rest: Rest, instance: str) -> None:
 
 
 async def test_a_command_that_does_not_end_is_ended(rest: Rest, instance: str) -> None:
-    """504 with what was written so far; the node is told to let go."""
+    """504 with what was written so far, and whether that is all; the node is told to let go."""
     answer = await run(rest, instance, "hang", timeoutSeconds=0.2)
     assert (answer.status_code, answer.json()["code"]) == (504, "CommandTimeout")
-    assert answer.json()["details"]["stdout"] == "begun\n"
+    assert answer.json()["details"] == {"stdout": "begun\n", "stderr": "", "truncated": False}
     await soon(lambda: rest.node.running == 0)
+
+    async def endless(socket: Socket, argv: list[str]) -> int:
+        while True:
+            await flood(socket, argv)
+
+    rest.node.programs["yes"] = endless
+    details = (await run(rest, instance, "yes", timeoutSeconds=0.5)).json()["details"]
+    assert (len(details["stdout"]), details["truncated"]) == (1 << 20, True)
 
 
 async def test_exec_in_a_dead_instance_is_a_conflict(rest: Rest, instance: str) -> None:
