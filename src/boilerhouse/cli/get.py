@@ -29,7 +29,8 @@ def _at(*path: str) -> Cell:
 
 def _endpoint(item: Item) -> object:
     endpoint = item.get("endpoint") or {}
-    return f"{endpoint['host']}:{endpoint.get('port', '')}" if endpoint.get("host") else None
+    known = [str(endpoint[key]) for key in ("host", "port") if endpoint.get(key)]
+    return ":".join(known) or None
 
 
 TABLES: dict[str, dict[str, Cell]] = {

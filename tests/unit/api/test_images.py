@@ -76,12 +76,16 @@ async def test_a_workload_that_waited_for_its_image_is_looked_at(
     await rest.world.until(WORKLOADS, "web", lambda w: w.status.get("phase") == "Ready", timeout=5)
 
 
-async def test_what_is_no_image_is_refused(http: httpx2.AsyncClient, store: ImageStore) -> None:
+async def test_what_is_no_image_is_refused(
+    http: httpx2.AsyncClient, tar: bytes, store: ImageStore
+) -> None:
     """422 and why; nothing is left of it, not even the file it came in."""
     bad = await http.post("/images", content=b"not a tar")
     assert (bad.status_code, bad.json()["code"]) == (422, "Invalid")
     taken = await http.post("/images", content=b"", params={"name": "host"})
     assert taken.status_code == 422 and "host" in taken.json()["error"]
+    odd = await http.post("/images", content=tar, params={"name": "bad name!"})
+    assert odd.status_code == 422 and "'bad name!'" in odd.json()["error"]
     assert store.names() == []
     assert not [path for path in _files(store) if path.name.startswith(".incoming")]
 

@@ -159,6 +159,14 @@ async def test_get_in_every_format(shell: Shell) -> None:
     assert (wrong.exit_code, "none of workloads" in wrong.stderr) == (2, True)
 
 
+async def test_an_endpoint_without_a_port_is_its_host(shell: Shell) -> None:
+    """Nothing is said of a port where there is none."""
+    await shell.rest.world.workload("quiet", network={"access": "none"})
+    assert (await shell.run("claim", "bob", "quiet")).exit_code == 0
+    _, row = (await shell.run("get", "tenants")).stdout.splitlines()
+    assert not row.rstrip().endswith(":")
+
+
 async def test_claim_and_release(shell: Shell) -> None:
     """One line each; a claim that is not there yet is exit code 3."""
     await shell.workload()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from boilerhouse.api.errors import Problem, conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.core.clock import rfc3339
+from boilerhouse.core.patterns import IMAGE
 from boilerhouse.workloads.images import ImageInUse, ImageRefused, ImageShelf, StoredImage
 
 PATH = f"{V1}/images"
@@ -48,6 +50,8 @@ async def import_image(
 
     `name` is for an archive of one image; without it each keeps the name it comes with.
     """
+    if name is not None and re.fullmatch(IMAGE, name) is None:
+        raise invalid("the image", [f"name {name!r}: want [registry[:port]/]name[:tag]"])
     try:
         taken = await _shelf(house).take_in(request.stream(), name)
     except ImageRefused as error:
