@@ -155,7 +155,9 @@ def test_lists_are_applied_and_created(kubectl: Kubectl) -> None:
     wrong = pool("three")
     wrong["spec"]["siez"] = 3
     several = {"apiVersion": "v1", "kind": "List", "items": [config_map("four"), wrong]}
-    assert 'unknown field "spec.siez"' in kubectl("apply", "-f-", stdin=several, fails=True)
+    # Of a real server's kinds kubectl knows the fields itself, and says it in other words.
+    refusal = kubectl("apply", "-f-", stdin=several, fails=True)
+    assert "unknown field" in refusal and 'siez"' in refusal
     assert "NotFound" in kubectl("get", "bhp", "three", fails=True)
     bad = config_map("five") | {"dataa": {}}
     assert 'unknown field "dataa"' in kubectl("apply", "-f-", stdin=bad, fails=True)
