@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from litestar import Request
@@ -158,13 +158,20 @@ def no_snapshot(tenant: str, workload: str) -> Problem:
 
 
 class Upload(Body):
-    """A request's body on its way through, never held as a whole."""
+    """A request's body on its way through, never held as a whole.
 
-    def __init__(self, request: Request[Any, Any, Any]) -> None:
+    `once_more` is asked when all of it has come: it may have taken minutes, and whoever it is for
+    may hear of it only then. What that raises is raised here.
+    """
+
+    def __init__(
+        self, request: Request[Any, Any, Any], once_more: Callable[[], Awaitable[None]]
+    ) -> None:
         self.length = request.content_length
         if self.length is not None and self.length > UPLOAD_LIMIT:
             raise _too_large()
         self._request = request
+        self._once_more = once_more
         self._pieces = request.stream()
         self._left = UPLOAD_LIMIT
         # Whoever waits for a word before it sends sends nothing if that word is a refusal.
@@ -179,6 +186,9 @@ class Upload(Body):
         while not piece:  # the last of them is always empty
             try:
                 piece = await anext(self._pieces)
+            except StopAsyncIteration:
+                await self._once_more()
+                raise
             except HTTPException:
                 raise HungUp from None
         self._left -= len(piece)

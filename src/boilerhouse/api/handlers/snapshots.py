@@ -204,7 +204,7 @@ async def upload(
 
     200 if it is current already: then nothing is stored.
     """
-    body = Upload(request)
+    body = Upload(request, lambda: require_unused(house, tenant_id(tenant), workload))
     try:
         made, new = await _stored(house, tenant_id(tenant), workload, body, expect)
     except (Problem, Refused, Retry):
