@@ -442,6 +442,25 @@ def test_nothing_outlives_a_kubelet_that_was_killed(tmp_path: Path, victim: str)
         kubelet.kill()
 
 
+def test_a_fork_server_ends_in_order_when_nobody_hears_what_it_tells(tmp_path: Path) -> None:
+    """A kubelet that is killed while its tenants end: who is left is ended, not left to itself."""
+    command = [sys.executable, "-c", _DOOMED, str(tmp_path / "data")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as kubelet:
+        assert kubelet.stdout is not None and kubelet.stderr is not None
+        server, *tenants = (int(word) for word in kubelet.stdout.readline().split())
+        watched = [os.pidfd_open(pid) for pid in (server, *tenants)]
+        os.kill(server, signal.SIGSTOP)
+        for pid in tenants:
+            os.kill(pid, signal.SIGKILL)
+        kubelet.kill()
+        kubelet.wait()
+        os.kill(server, signal.SIGCONT)
+        for pidfd in watched:
+            assert _ended(pidfd)
+        assert "Traceback" not in kubelet.stderr.read()
+
+
 def _ended(pidfd: int) -> bool:
     import select
 

@@ -72,10 +72,13 @@ class _Server:
         self._selector.register(self._channel, selectors.EVENT_READ, self._serve)
         gc.freeze()  # what is here now stays: children need not copy pages to count it
         send(self._channel, {"ready": os.getpid()}, [])
-        while True:
-            for key, _ in self._selector.select():
-                act: Callable[[], None] = key.data
-                act()
+        try:
+            while True:
+                for key, _ in self._selector.select():
+                    act: Callable[[], None] = key.data
+                    act()
+        except ConnectionError:
+            _end()  # the parent died while it was being told something
 
     def _serve(self) -> None:
         try:
