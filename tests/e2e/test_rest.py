@@ -29,6 +29,7 @@ from boilerhouse.kube.status import AlreadyExists
 from boilerhouse.kube.transport import Http
 from tests.e2e.houses import House, program, programs
 from tests.e2e.stage import kept_volume
+from tests.e2e.tenants import eventually
 from tests.waiting import until, until_found
 from tests.worlds import absent
 
@@ -189,9 +190,11 @@ async def test_a_log_of_any_length_is_whole(tmp_path: Path) -> None:
         house.until_ready("/workloads/w", phase="Ready")
         name = house.ask("POST", "/tenants/alice/claim", {"workload": "w"}).json()["instanceId"]
         url = f"/instances/{name}/logs"
-        async with asyncio.timeout(60):
-            while not house.ask("GET", url, params={"tail": 1}).text.startswith("1999 "):  # noqa: ASYNC110  nobody tells
-                await asyncio.sleep(0.1)
+
+        async def written() -> bool:
+            return house.ask("GET", url, params={"tail": 1}).text.startswith("1999 ")
+
+        await eventually(written, 60)
         for query in ({}, {"tail": 1_000_000}):
             lines = house.ask("GET", url, params=query).text.splitlines()
             assert [line.partition(" ")[0] for line in lines] == [str(n) for n in range(2000)]
@@ -214,11 +217,12 @@ async def test_callers_who_wait_are_told_of_a_stop(tmp_path: Path) -> None:
             waiting = [asyncio.create_task(call) for call in (claim, command)]
             follow = http.stream("GET", f"{url}/instances/{name}/logs?follow=true")
             log = await follow.__aenter__()
-            async with asyncio.timeout(30):
-                while (await http.get(f"{url}/tenants/bob")).status_code == 404:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
-                while house.run(name, "ls", "/workspace/begun")["exitCode"]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+
+            async def under_way() -> bool:
+                known = (await http.get(f"{url}/tenants/bob")).status_code != 404
+                return known and not house.run(name, "ls", "/workspace/begun")["exitCode"]
+
+            await eventually(under_way, 30)
             assert not any(call.done() for call in waiting)
         for answer in await asyncio.gather(*waiting):
             assert (answer.status_code, answer.json()["code"]) == (503, "ShuttingDown")

@@ -20,7 +20,7 @@ from pathlib import Path
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.agent.record import Record, unwritten
+from boilerhouse.agent.record import Record, draft_of, unwritten
 
 log = logging.getLogger(__name__)
 
@@ -142,11 +142,5 @@ def _write(note: Path, why: Why) -> None:
         with contextlib.suppress(FileNotFoundError):
             note.unlink()
         return
-    draft = note.with_name(note.name + ".new")
-    try:
+    with draft_of(note) as draft:
         draft.write_text(why)
-        draft.rename(note)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise

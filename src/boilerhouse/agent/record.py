@@ -17,6 +17,7 @@ import contextlib
 import errno
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -125,10 +126,22 @@ def unwritten(error: OSError) -> Refused:
     return Refused(500, "io-error", f"{what}: {error.strerror or error}")
 
 
-def replace(file: Path, content: bytes) -> None:
-    """Replace a file: a power loss leaves the old or the new, a failure the old and no more."""
+@contextlib.contextmanager
+def draft_of(file: Path) -> Iterator[Path]:
+    """Have a file replaced by what is written here; a failure leaves the old one and no more."""
     draft = file.with_name(file.name + ".new")
     try:
+        yield draft
+        draft.rename(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def replace(file: Path, content: bytes) -> None:
+    """Replace a file so that a power loss leaves the old or the new, and never less."""
+    with draft_of(file) as draft:
         opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             left = memoryview(content)
@@ -137,11 +150,6 @@ def replace(file: Path, content: bytes) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
-        draft.rename(file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
 
 
 def sync(path: Path) -> None:

@@ -148,14 +148,15 @@ class Applier:
 
     async def _step(self, key: Key, seen: Seen, step: Step) -> None:
         work, name = self._tried(key, seen, step), type(step).__name__
+        if not isinstance(step, _JOBS):
+            await work
+            return
 
         def failed(error: BaseException) -> None:
             why = f"{name}: {type(error).__name__}: {error} (the log has more: claim.job_failed)"
             self.memory.fail(key, seen.claim, name, why, refused=False)
 
-        if not isinstance(step, _JOBS):
-            await work
-        elif isinstance(step, Save):
+        if isinstance(step, Save):
             await self.jobs.save(key, name, work, failed, first=step.pod.terminating)
         else:
             await self.jobs.run(key, name, work, failed, awaited=isinstance(step, Restore))
