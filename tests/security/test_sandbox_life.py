@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -309,6 +310,36 @@ async def test_a_frozen_container_stands_still_even_if_it_forks(pod: PodSandbox)
     async with asyncio.timeout(20):
         while len(heard.stdout) <= before:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_commands_run_in_a_frozen_container_that_allows_them(pod: PodSandbox) -> None:
+    """`allow_exec` halts what is there and lets commands in; the freeze of a save halts those."""
+    heard = Heard()
+    container = await pod.start(shell("while :; do (echo tick); sleep 0.005; done"), heard)
+    await until(heard, b"tick")
+    await container.freeze(allow_exec=True)
+    assert await execute(container, "sh", "-c", "echo in; exit 3") == (3, b"in\n", b"")
+    ticking = await container.exec(["sh", "-c", "while :; do echo tick; sleep 0.005; done"])
+    await container.freeze(allow_exec=True)
+    assert await asyncio.wait_for(ticking.read("stdout"), 20)
+    before = len(heard.stdout)
+    assert await asyncio.wait_for(ticking.read("stdout"), 20)
+    assert len(heard.stdout) == before
+    await container.freeze()
+    with pytest.raises(SandboxError, match="halted"):
+        await container.exec(["true"])
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.3):  # what was written before
+            while True:
+                await ticking.read("stdout")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(ticking.read("stdout"), 0.3)
+    container.thaw()
+    assert await asyncio.wait_for(ticking.read("stdout"), 20)
+    async with asyncio.timeout(20):
+        while len(heard.stdout) <= before:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await ticking.close()
 
 
 async def test_who_has_no_share_left_stands_still_and_gets_no_larger_one(pod: PodSandbox) -> None:

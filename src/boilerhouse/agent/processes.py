@@ -44,11 +44,12 @@ class Processes(Protocol):
         """
         ...
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
         """Halt them all; on return none runs. May be repeated.
 
-        Who comes later is halted as well, until `thaw` or `kill`. Raises `Restless` if it takes
-        too long: then they run again.
+        Who comes later is halted as well, until `thaw` or `kill`; with `allow_exec`, commands that
+        are started later (kubectl exec) run as usual, and a repetition leaves them alone. A freeze
+        without it halts those too. Raises `Restless` if it takes too long: then all run again.
         """
         ...
 
@@ -82,6 +83,7 @@ class PodProcesses:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._watching: asyncio.Task[None] | None = None
+        self._exec_allowed = False
         self._enough = asyncio.Event()
 
     def of_tenant(self) -> list[Process]:
@@ -96,9 +98,17 @@ class PodProcesses:
                     return str(found[0])
         return ""
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
+        if allow_exec and self._exec_allowed:
+            return  # who came since is a command, and may run
         await self._unwatch()
+        self._exec_allowed = False
         await freezing.freeze(self._numbers, _send)
+        self._exec_allowed = allow_exec
+        if allow_exec:
+            # A command is no descendant of what is stopped: the runtime starts it. So does kubelet
+            # a container that has ended, which cannot be told from a command here.
+            return
         self._enough.clear()
         self._watching = asyncio.create_task(self._watch(), name="newcomers")
 
@@ -107,10 +117,12 @@ class PodProcesses:
 
     async def thaw(self) -> None:
         await self._unwatch()
+        self._exec_allowed = False
         await asyncio.to_thread(freezing.thaw, self._numbers, _send)
 
     async def kill(self) -> None:
         await self._unwatch()
+        self._exec_allowed = False
         await asyncio.to_thread(self._kill)
 
     def _kill(self) -> None:

@@ -82,6 +82,29 @@ async def newcomers(pod: PodProcesses) -> None:
             await grown(out, size(out))
 
 
+async def commands(pod: PodProcesses) -> None:
+    """With `allow_exec` who comes later runs, and is halted by the freeze of a save."""
+    with tenant("/bin/sh", "-c", LOOP) as out:
+        await grown(out, 0)
+        await pod.freeze(allow_exec=True)
+        with tenant("/bin/sh", "-c", LOOP) as later:
+            await grown(later, 0)
+            await pod.freeze(allow_exec=True)
+            await grown(later, size(later))
+            await unchanged(out)
+            await pod.freeze()
+            await unchanged(later)
+            await unchanged(out)
+            await pod.thaw()
+            await grown(later, size(later))
+            await grown(out, size(out))
+            await pod.freeze(allow_exec=True)
+            await pod.kill()
+            async with asyncio.timeout(5):
+                while pod.of_tenant():  # noqa: ASYNC110  the kernel's doing
+                    await asyncio.sleep(0.002)
+
+
 async def kills_the_halted(pod: PodProcesses) -> None:
     """Who stands still dies without another step; who came meanwhile and runs does not."""
     trap = 'trap "printf asked > $OUT" TERM; printf x > "$OUT"; while :; do sleep 0.01; done'
@@ -173,7 +196,16 @@ def tenant(*argv: str) -> Iterator[Path]:
 
 STORIES: dict[str, Story] = {
     story.__name__: story
-    for story in (forks, vforks, zombie_leader, newcomers, kills_the_halted, outrun, bounded)
+    for story in (
+        forks,
+        vforks,
+        zombie_leader,
+        newcomers,
+        commands,
+        kills_the_halted,
+        outrun,
+        bounded,
+    )
 }
 
 

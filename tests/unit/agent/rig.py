@@ -38,10 +38,10 @@ class Tenants:
     def container(self) -> str:
         return "c0"
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
         if self.restless:
             raise Restless("the tenant did not come to rest")
-        self.story.append("freeze")
+        self.story.append("freeze, exec allowed" if allow_exec else "freeze")
 
     def prepare_next(self) -> None:
         self.prepared += 1

@@ -36,10 +36,10 @@ class Freezable(Play):
         launched = await super().start(container, attempt)
         life = cast(Life, launched.process)
 
-        async def freeze() -> None:
+        async def freeze(*, allow_exec: bool = False) -> None:
             if self.restless:
                 raise Restless("never")
-            vars(life).update(frozen=True, _deaf=True)
+            vars(life).update(frozen=True, _deaf=True, exec_allowed=allow_exec)
 
         vars(life).update(
             frozen=False,
@@ -82,6 +82,25 @@ async def test_a_crashed_tenant_stays_down_while_it_is_halted(tmp_path: Path) ->
         await pod.neighbours.thaw()
         await asyncio.sleep(1)
         assert play.starts == [0, 5, 112]
+
+
+async def test_no_container_starts_while_only_commands_may(tmp_path: Path) -> None:
+    """A tenant halted with `allow_exec` is not started again either; a save then begins as ever."""
+    play = Freezable(tmp_path, (5, 1))
+    pod = Pod(play)
+    async with running(pod.loop):
+        await asyncio.sleep(1)
+        await pod.neighbours.freeze(allow_exec=True)
+        [life] = pod.neighbours.running().values()
+        assert (life.frozen, vars(life)["exec_allowed"]) == (True, True)
+        await asyncio.sleep(100)  # by then its first life has ended
+        assert play.starts == [0]
+        await pod.neighbours.freeze()
+        await asyncio.sleep(100)
+        assert play.starts == [0]
+        await pod.neighbours.thaw()
+        await asyncio.sleep(1)
+        assert play.starts == [0, 201]
 
 
 async def test_a_life_that_is_just_beginning_is_halted_too(tmp_path: Path) -> None:

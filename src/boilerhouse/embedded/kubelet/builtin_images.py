@@ -78,9 +78,10 @@ class Neighbours(Protocol):
         """Return the id of the main one as the Pod's status has it, empty if none runs."""
         ...
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
         """Halt every process; until `thaw` or `kill` no container starts and nobody enters one.
 
+        With `allow_exec` commands may be started and run meanwhile; a freeze without it halts them.
         Raises `Restless` if it takes too long: then all run. May be repeated.
         """
         ...

@@ -170,10 +170,12 @@ class Running(Protocol):
         """Return the processes in the container, by their number on the machine."""
         ...
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
         """Stop every process of the container; on return none runs, whatever it forked.
 
-        Until `thaw` no program can be started in it. Raises `Restless` if it takes too long.
+        Until `thaw` no program can be started in it, unless `allow_exec`: then programs may be
+        started and run, and are stopped by a freeze without it. Raises `Restless` if it takes too
+        long.
         """
         ...
 

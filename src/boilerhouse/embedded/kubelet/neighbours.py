@@ -36,11 +36,11 @@ class PodNeighbours:
                 return launched.container_id
         return ""
 
-    async def freeze(self) -> None:
+    async def freeze(self, *, allow_exec: bool = False) -> None:
         try:
             await self.standstill.begin()
             for running in self.running().values():
-                await running.freeze()
+                await running.freeze(allow_exec=allow_exec)
         except BaseException:
             await self.thaw()
             raise

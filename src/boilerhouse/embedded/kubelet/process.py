@@ -54,6 +54,7 @@ class Container:
         self._none_enters = asyncio.Event()
         self._none_enters.set()
         self.frozen = False
+        self._exec_allowed = True
         self._started_at: datetime | None = None
 
     async def stand(self) -> None:
@@ -208,15 +209,18 @@ class Container:
         except OSError:
             return None
 
-    async def freeze(self) -> None:
-        self.frozen = True  # from now on nobody enters
+    async def freeze(self, *, allow_exec: bool = False) -> None:
+        if allow_exec and self.frozen and self._exec_allowed:
+            return  # who came since is a command, and may run
+        self.frozen, self._exec_allowed = True, False
         try:
             await self._none_enters.wait()
             with self._unhindered() as let_run:
                 await freezing.freeze(self._here_or_gone, self._signal, let_run)
         except BaseException:
-            self.frozen = False
+            self.frozen, self._exec_allowed = False, True
             raise
+        self._exec_allowed = allow_exec
 
     @contextlib.contextmanager
     def _unhindered(self) -> Iterator[Callable[[], None]]:
@@ -243,7 +247,7 @@ class Container:
                     group.limit_cpu(share)
 
     def thaw(self) -> None:
-        self.frozen = False
+        self.frozen, self._exec_allowed = False, True
         freezing.thaw(self.processes, self._signal)
 
     def _signal(self, pid: int, number: int) -> None:
@@ -279,7 +283,7 @@ class Container:
     ) -> Program:
         if self._exit is None or self._exit.done() or self._bwrap.status.done():
             raise SandboxError(f"container {self.spec.name} is not running")
-        if self.frozen:
+        if not self._exec_allowed:
             words = "is halted: it is being saved or restored"
             raise SandboxError(f"container {self.spec.name} {words}")
         request = {**self._enter, "argv": list(argv), "tty": tty}
