@@ -32,6 +32,9 @@ class Heard:
     def write(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         getattr(self, stream).extend(data)
 
+    def flush(self) -> None:
+        return
+
     def close(self) -> None:
         return
 

@@ -7,13 +7,14 @@ no -i, no -t ─► POST …/exec, streamed ─► stdout, stderr, exit code
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
 import sys
 import termios
 import threading
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -43,19 +44,32 @@ def run(rest: Rest, instance: str, command: Sequence[str], *, stdin: bool, termi
 
 
 def _streamed(rest: Rest, instance: str, command: Sequence[str]) -> int:
-    body = {"command": list(command), "timeoutSeconds": LONGEST}
+    body = {"command": list(command), "timeoutSeconds": LONGEST, "encoding": "base64"}
     path = f"instances/{segment(instance)}/exec"
     with rest.stream("POST", path, body, accept=NDJSON) as answer:
-        for line in answer.iter_lines():
+        for line in lines_of(answer.iter_bytes()):
             said = msgspec.json.decode(line)
             if "exitCode" in said:
                 return int(said["exitCode"])
             if "error" in said:
                 raise Failure(said["error"])
             target = sys.stdout if said["stream"] == "stdout" else sys.stderr
-            target.write(said["data"])
-            target.flush()
+            target.buffer.write(base64.b64decode(said["data"]))
+            target.buffer.flush()
     raise Failure("the connection ended before the command did")
+
+
+def lines_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Split at newlines alone: U+2028 and its like are part of a line, not the end of one."""
+    begun: list[bytes] = []
+    for piece in pieces:
+        first, *ends = piece.split(b"\n")
+        begun.append(first)
+        for end in ends:
+            yield b"".join(begun)
+            begun = [end]
+    if rest := b"".join(begun):
+        yield rest
 
 
 async def _attached(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from boilerhouse.kube.status import ApiError, NotFound
 from boilerhouse.kube.wire import Socket
 from tests.controllers.world import NODE
 from tests.unit.api.conftest import Rest, soon
-from tests.unit.api.node import flood, missing
+from tests.unit.api.node import flood, hang, missing
 
 
 @pytest.fixture
@@ -208,6 +209,53 @@ async def test_exec_streams_lines_of_json(rest: Rest, instance: str) -> None:
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert lines[0] == {"stream": "stdout", "data": "begun\n"}
     assert lines[-1]["code"] == "CommandTimeout"
+
+
+AWKWARD = b"x\xff\xfe\0\r\n\xe2\x80\xa8y\xc2\x85\xe2\x80"
+
+
+async def test_exec_in_base64_is_exact(rest: Rest, instance: str) -> None:
+    """Input and output of any bytes, whole, streamed, and of a command that is late."""
+
+    async def late(socket: Socket, argv: list[str]) -> int:
+        await socket.send(b"\x02" + AWKWARD)
+        return await hang(socket, argv)
+
+    rest.node.programs["late"] = late
+    text = base64.b64encode(AWKWARD).decode()
+    answer = await run(rest, instance, "cat", stdin=text, encoding="base64")
+    assert base64.b64decode(answer.json()["stdout"]) == AWKWARD
+    lines = await rest.post(
+        f"/instances/{instance}/exec",
+        {"command": ["cat"], "stdin": text, "encoding": "base64"},
+        headers={"accept": "application/x-ndjson"},
+    )
+    said = [json.loads(line) for line in lines.content.split(b"\n") if line]
+    assert b"".join(base64.b64decode(line["data"]) for line in said[:-1]) == AWKWARD
+    answer = await run(rest, instance, "late", encoding="base64", timeoutSeconds=0.2)
+    assert (answer.status_code, answer.json()["code"]) == (504, "CommandTimeout")
+    assert base64.b64decode(answer.json()["details"]["stderr"]) == AWKWARD
+    for wrong in ("é", "a", "a!=="):
+        answer = await run(rest, instance, "cat", stdin=wrong, encoding="base64")
+        assert (answer.status_code, "not base64" in answer.text) == (400, True), wrong
+    assert (await run(rest, instance, "ls", encoding="utf-7")).status_code == 400
+
+
+async def test_text_ends_with_what_could_not_be_read(rest: Rest, instance: str) -> None:
+    """Half a character at the end of streamed text is shown as U+FFFD, not left out."""
+
+    async def half(socket: Socket, argv: list[str]) -> int:
+        await socket.send(b"\x01a\xe2\x80")
+        return 0
+
+    rest.node.programs["half"] = half
+    lines = await rest.post(
+        f"/instances/{instance}/exec",
+        {"command": ["half"]},
+        headers={"accept": "application/x-ndjson"},
+    )
+    said = [json.loads(line) for line in lines.content.split(b"\n") if line]
+    assert "".join(line["data"] for line in said[:-1]) == "a\ufffd"
 
 
 async def test_hanging_up_ends_the_command(rest: Rest, instance: str) -> None:

@@ -219,6 +219,27 @@ async def test_exec_passes_input_on(shell: Shell) -> None:
     assert err == b"boilerhouse: there is no instance named 'nobody'\n"
 
 
+@pytest.mark.parametrize("options", [(), ("-i",)])
+async def test_exec_prints_bytes_as_they_are(shell: Shell, options: tuple[str, ...]) -> None:
+    """Binary, U+2028, U+0085, carriage returns, no last newline: the same with -i and without."""
+    awkward = b"x\xff\xfe\0\r\n\xe2\x80\xa8y\xc2\x85z\xe2\x80"
+
+    async def awkwardly(socket: Socket, argv: list[str]) -> int:
+        for at in range(0, len(awkward), 3):
+            await socket.send(b"\x01" + awkward[at : at + 3])
+        await socket.send(b"\x02" + awkward)
+        return 5
+
+    shell.rest.node.programs["awkward"] = awkwardly
+    name = await shell.instance()
+    pipe = asyncio.subprocess.PIPE
+    process = await program(
+        shell, "exec", *options, name, "--", "awkward", stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    out, err = await asyncio.wait_for(process.communicate(b""), 30)
+    assert (process.returncode, out, err) == (5, awkward, awkward)
+
+
 @pytest.mark.parametrize("given", ["a file", "nothing", "closed"])
 async def test_exec_takes_any_input(shell: Shell, given: str) -> None:
     """With -i a file, /dev/null and no stdin at all reach the command, with their end."""

@@ -16,12 +16,16 @@ from boilerhouse.embedded.kubelet.logpump import Output, Pump
 class Heard:
     def __init__(self) -> None:
         self.got = {"stdout": bytearray(), "stderr": bytearray()}
+        self.flushed = threading.Event()
         self.closed = threading.Event()
         self.ended = threading.Event()
 
     def write(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         assert not self.closed.is_set()
         self.got[stream] += data
+
+    def flush(self) -> None:
+        self.flushed.set()
 
     def close(self) -> None:
         self.closed.set()
@@ -59,6 +63,20 @@ def test_both_streams_are_carried_to_their_end(pump: Pump) -> None:
     assert heard.ended.wait(10)
     assert heard.closed.is_set()
     assert heard.got == {"stdout": b"one", "stderr": b"two"}
+
+
+def test_a_line_without_an_end_is_shown_after_a_while(pump: Pump, clock: FakeClock) -> None:
+    """A prompt is not held back until its answer; a line that is ended needs no such help."""
+    heard, _, out, err = carried(pump)
+    other, _, their_out, their_err = carried(pump)
+    os.write(their_out, b"a whole line\n")
+    os.write(out, b"password: ")
+    assert not heard.flushed.wait(0.05)
+    clock.advance(1)
+    assert heard.flushed.wait(10)
+    assert not other.flushed.is_set()
+    for fd in (out, err, their_out, their_err):
+        os.close(fd)
 
 
 def test_a_stream_that_somebody_keeps_open_can_be_cut(pump: Pump) -> None:

@@ -100,6 +100,33 @@ async def test_tail_counts_across_rotated_files(
     assert (await everything(tmp_path / "0.log", LogQuery(tail=tail))).splitlines() == wanted
 
 
+async def test_a_line_that_is_not_ended_can_be_read(tmp_path: Path, clock: FakeClock) -> None:
+    """What was flushed is there, once; its pieces are one line, for `tail` and for times, too."""
+    path = tmp_path / "0.log"
+    log = LogFile(path, clock)
+    log.write("stdout", b"first\n")
+    log.write("stdout", b"name")
+    log.flush()
+    assert await everything(path) == b"first\nname"
+    assert await everything(path, LogQuery(tail=1)) == b"name"
+    clock.advance(1)
+    log.write("stdout", b": ")
+    log.flush()
+    log.flush()
+    log.write("stdout", b"bob\nlast\nend")
+    log.flush()
+    log.close()
+    assert await everything(path) == b"first\nname: bob\nlast\nend"
+    assert await everything(path, LogQuery(tail=3)) == b"name: bob\nlast\nend"
+    assert await everything(path, LogQuery(tail=2)) == b"last\nend"
+    shown = await everything(path, LogQuery(tail=3, timestamps=True))
+    assert shown == (
+        b"2026-03-04T05:06:07.000000000Z name: bob\n"
+        b"2026-03-04T05:06:08.000000000Z last\n"
+        b"2026-03-04T05:06:08.000000000Z end"
+    )
+
+
 async def test_since_and_timestamps(tmp_path: Path, clock: FakeClock) -> None:
     """Older entries are left out; times are shown on request."""
     log = LogFile(tmp_path / "0.log", clock)

@@ -57,6 +57,9 @@ class Tapped:
         if self._taps:
             self._loop.call_soon_threadsafe(self._share, stream, data)
 
+    def flush(self) -> None:
+        self.file.flush()
+
     def close(self) -> None:
         self.file.close()
         if self._taps:

@@ -106,6 +106,10 @@ class LogSink(Protocol):
         """Take bytes as they came. Nothing is written after `close`."""
         ...
 
+    def flush(self) -> None:
+        """Show a line that was begun a while ago and has no end yet."""
+        ...
+
     def close(self) -> None:
         """Note that the output has ended."""
         ...

@@ -22,6 +22,7 @@ from boilerhouse.embedded.kubelet.container import LogSink
 _CHUNK = 64 * 1024
 _BYTES_PER_SECOND = 16 * 1024 * 1024
 _BURST = 4 * 1024 * 1024
+_UNFINISHED_SECONDS = 0.25  # how long a line without its end waits for it
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -36,6 +37,7 @@ class Output:
         self.allowance = float(_BURST)
         self.counted_at = 0.0
         self.paused = False
+        self.unfinished_since: float | None = None  # a line was begun then, and has no end yet
 
 
 class Pump:
@@ -78,7 +80,7 @@ class Pump:
 
     def _run(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(self._until_allowed()):
+            for key, _ in self._selector.select(self._until_due()):
                 if key.data is None:
                     self._obey()
                 elif isinstance(key.data, Output):
@@ -118,6 +120,8 @@ class Pump:
                 self._end(output)
             return
         output.sink.write(output.streams[fd], data)
+        if not data.endswith(b"\n") and output.unfinished_since is None:
+            output.unfinished_since = self._clock.monotonic()
         self._count(output, len(data))
 
     def _count(self, output: Output, size: int) -> None:
@@ -130,10 +134,17 @@ class Pump:
             for fd in output.streams:
                 self._selector.unregister(fd)
 
-    def _until_allowed(self) -> float | None:
-        """Resume whoever has waited long enough; return how long the next one has to."""
+    def _until_due(self) -> float | None:
+        """Flush lines and resume outputs that are due; return the seconds until the next is."""
         waits = []
         for output in self._outputs:
+            if output.unfinished_since is not None:
+                waited = self._clock.monotonic() - output.unfinished_since
+                if waited < _UNFINISHED_SECONDS:
+                    waits.append(_UNFINISHED_SECONDS - waited)
+                else:
+                    output.unfinished_since = None
+                    output.sink.flush()
             if not output.paused:
                 continue
             owed = -output.allowance / _BYTES_PER_SECOND

@@ -18,6 +18,7 @@ from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.kubelet.logs import FILES, LogFile, rotated
 
 _BLOCK = 256 * 1024
+_PREFIX = 64  # bytes that hold an entry's time, stream and flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +98,35 @@ class _Reader:
         self._fd = fd
         self._query = query
         self._rest = b""
+        self._in_line = False  # what was shown last did not end its line
 
     def block(self) -> bytes | None:
         """Return the output of the next entries, None at the end of what is there."""
         while data := os.read(self._fd, _BLOCK):
             *lines, self._rest = (self._rest + data).split(b"\n")
-            shown = b"".join(_shown(line, self._query) for line in lines)
+            shown = b"".join([self._shown(line) for line in lines])
             if shown:
                 return shown
         return None
 
-
-def _shown(entry: bytes, query: LogQuery) -> bytes:
-    moment, _, rest = entry.partition(b" ")
-    _, _, rest = rest.partition(b" ")
-    flag, _, content = rest.partition(b" ")
-    if flag not in (b"F", b"P"):
-        return b""  # torn by a crash
-    if query.since is not None:
-        try:
-            if parse_time(moment.decode("ascii")) < query.since:
+    def _shown(self, entry: bytes) -> bytes:
+        moment, _, rest = entry.partition(b" ")
+        _, _, rest = rest.partition(b" ")
+        flag, _, content = rest.partition(b" ")
+        if flag not in (b"F", b"P"):
+            return b""  # torn by a crash
+        if self._query.since is not None:
+            try:
+                if parse_time(moment.decode("ascii")) < self._query.since:
+                    return b""
+            except ValueError:
                 return b""
-        except ValueError:
-            return b""
-    if flag == b"F":
-        content += b"\n"
-    return moment + b" " + content if query.timestamps else content
+        if flag == b"F":
+            content += b"\n"
+        if self._query.timestamps and not self._in_line:
+            content = moment + b" " + content
+        self._in_line = flag == b"P"
+        return content
 
 
 def _open_all(path: Path) -> list[int]:
@@ -137,7 +141,7 @@ def _open_all(path: Path) -> list[int]:
 
 
 def _tail_positions(files: list[int], tail: int | None) -> list[int | None]:
-    """Return where to begin in each file so that `tail` entries remain; None = leave it out."""
+    """Return where to begin in each file so that `tail` lines remain; None = leave it out."""
     if tail is None:
         return [0] * len(files)
     positions: list[int | None] = []
@@ -145,24 +149,45 @@ def _tail_positions(files: list[int], tail: int | None) -> list[int | None]:
         if tail <= 0 and positions:
             positions.append(None)
             continue
-        start, found = _last_entries(fd, tail)
+        start, found = _last_lines(fd, tail)
         tail -= found
         positions.append(start)
     return positions[::-1]
 
 
-def _last_entries(fd: int, wanted: int) -> tuple[int, int]:
-    """Return where the last `wanted` entries of a file begin, and how many there are."""
-    end = os.fstat(fd).st_size
+def _last_lines(fd: int, wanted: int) -> tuple[int, int]:
+    """Return where the last `wanted` lines of a file begin, and how many there are.
+
+    A line is one entry, or the pieces of a long or slow one up to the entry that ends it.
+    """
     found = 0
-    for position, block in _backwards(fd, end):
+    last = True
+    for start, end in _entries_backwards(fd, os.fstat(fd).st_size):
+        if last or _ends_line(fd, start):
+            if found == wanted:
+                return end, wanted
+            found += 1
+        last = False
+    return 0, found
+
+
+def _ends_line(fd: int, start: int) -> bool:
+    _, _, rest = os.pread(fd, _PREFIX, start).partition(b" ")
+    return rest.partition(b" ")[2][:1] != b"P"
+
+
+def _entries_backwards(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where each entry begins and ends, newest first; a torn last one is left out."""
+    end: int | None = None
+    for position, block in _backwards(fd, size):
         at = len(block)
         while (at := block.rfind(b"\n", 0, at)) >= 0:
-            # Each newline ends an entry; the one that ends the entry before the wanted is the stop.
-            if found == wanted:
-                return position + at + 1, wanted
-            found += 1
-    return 0, found
+            after = position + at + 1
+            if end is not None:
+                yield after, end
+            end = after
+    if end is not None:
+        yield 0, end
 
 
 def _backwards(fd: int, end: int) -> Iterator[tuple[int, bytes]]:

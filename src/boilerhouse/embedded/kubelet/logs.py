@@ -4,7 +4,7 @@
                  └─► tells followers (logread.py)
 
 An entry is what kubelet's runtimes write, `<time> <stdout|stderr> <F|P> <bytes>`: F ends a line, P
-is a piece of one that was too long. Output need not be text.
+is a piece of one that was too long, or that was not ended soon. Output need not be text.
 """
 
 from __future__ import annotations
@@ -58,6 +58,13 @@ class LogFile:
             del rest[:LINE_BYTES]
         self._unfinished[stream] = rest
         self._store(bytes(entries))
+
+    def flush(self) -> None:
+        """Write what has no line end yet, such as a prompt: its reader would wait for it."""
+        for stream, rest in self._unfinished.items():
+            if rest:
+                self._store(f"{self._now()} {stream} P ".encode() + bytes(rest) + b"\n")
+                self._unfinished[stream] = bytearray()
 
     def close(self) -> None:
         """Write what has no line end yet, and let followers go."""

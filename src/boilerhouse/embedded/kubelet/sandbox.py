@@ -371,5 +371,8 @@ class _Nowhere:
     def write(self, stream: str, data: bytes) -> None:
         del stream, data
 
+    def flush(self) -> None:
+        return
+
     def close(self) -> None:
         return
