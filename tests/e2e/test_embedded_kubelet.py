@@ -268,6 +268,46 @@ async def test_readiness_follows_the_probe(scene: Scene) -> None:
     assert found.status.container_statuses[0].restart_count == 0
 
 
+async def test_a_ready_pod_has_no_stale_reason(scene: Scene) -> None:
+    """What was said while it was not ready is gone when it is."""
+    probe = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1}
+    await scene.create(pod("late", sh("exec sleep 1000", readinessProbe=probe)))
+    before = await scene.until(
+        "late", lambda one: one.status.phase == "Running" and bool(one.status.conditions)
+    )
+    unready = before.status.condition("Ready")
+    assert unready is not None
+    assert unready.reason == "ContainersNotReady"
+    await scene.sh("late", "touch /tmp/up")
+    found = await scene.ready("late")
+    assert [one for one in found.status.conditions if one.reason or one.message] == []
+
+
+async def test_a_failing_probe_is_told_in_kubelets_words(scene: Scene) -> None:
+    """As Events `Unhealthy`, about once a period although it is asked far more often."""
+    deaf = sh("exec sleep 1000", ports=[{"containerPort": 8099}])
+    await scene.create(
+        pod("deaf", deaf | {"readinessProbe": {"tcpSocket": {"port": 8099}, "periodSeconds": 1}})
+    )
+    lost = server("x", readinessProbe={"httpGet": {"path": "/x", "port": 81}, "periodSeconds": 60})
+    await scene.create(pod("lost", lost))
+
+    async def words(name: str) -> list[str]:
+        fields = f"involvedObject.name={name},reason=Unhealthy"
+        return [one.message for one in (await scene.client.list(EVENTS, fields=fields)).items]
+
+    async def told() -> bool:
+        return bool(await words("deaf")) and bool(await words("lost"))
+
+    await eventually(told)
+    address = (await scene.client.get(PODS, "deaf")).status.pod_ip
+    refused = f"dial tcp {address}:8099: connect: connection refused"
+    assert set(await words("deaf")) == {f"Readiness probe failed: {refused}"}
+    (once,) = await words("lost")
+    assert once.startswith('Readiness probe failed: Get "http://127.')
+    assert once.endswith(":81: connect: connection refused")
+
+
 async def test_liveness_restarts(scene: Scene) -> None:
     """A container that stops answering is ended and started again."""
     probe = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -97,3 +98,35 @@ async def test_liveness_fails_only_in_a_row() -> None:
     await Probe(Timing(initial_delay=5, period=2, failures=3), answers).fails()
     assert answers.asked[0] == pytest.approx(5)
     assert now() == pytest.approx(35, abs=2.1)
+
+
+async def test_a_failure_is_told_once_a_period() -> None:
+    """Asked every 5 ms and told once a second: people read it, and each is an Event."""
+    told: list[float] = []
+    answers = Answers(lambda time: time >= 5.5)
+    probe = Probe(Timing(period=1), answers, failing=lambda why: told.append(now()))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10):
+            await probe.follow(lambda _: None)
+    assert 4 <= len(told) <= 5
+    assert told[0] == pytest.approx(1, abs=0.1)
+    assert all(later - earlier > 0.89 for earlier, later in itertools.pairwise(told))
+
+
+async def test_one_that_only_starts_is_not_told_of() -> None:
+    """Nearly every program answers only after a moment: that is no failure to tell of."""
+    told: list[str] = []
+    quick = Answers(lambda time: time >= 0.5)
+    assert await Probe(Timing(period=10), quick, failing=told.append).succeeds()
+    assert told == []
+
+
+async def test_a_slow_start_and_a_failing_life_are_told_of() -> None:
+    """Each failure but the last, which ends the container and is told with that."""
+    told: list[str] = []
+    never = Answers(lambda _: False)
+    assert not await Probe(Timing(period=2, failures=3), never, failing=told.append).succeeds()
+    assert told == ["no", "no"]
+    told.clear()
+    await Probe(Timing(period=2, failures=3), never, failing=told.append).fails()
+    assert told == ["no", "no"]

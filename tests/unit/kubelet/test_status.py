@@ -16,6 +16,7 @@ from boilerhouse.embedded.kubelet.status import (
     State,
     Terminated,
     Waiting,
+    clearing,
     phase,
     pod_status,
 )
@@ -157,3 +158,14 @@ def test_a_pod_whose_limits_are_not_enforced_says_so() -> None:
     assert found["LimitsEnforced"]["status"] == "False"
     assert found["LimitsEnforced"]["message"] == "no cgroup"
     assert "LimitsEnforced" not in conditions(facts(up("a")))
+
+
+def test_a_condition_that_is_met_leaves_no_reason_behind() -> None:
+    """Conditions are merged one by one: what was said of one that was not met is taken back."""
+    unready = pod_status(facts(box("a", RUNNING, started=True)), {}, NOW)
+    status = pod_status(facts(up("a")), unready, NOW)
+    sent = {one["type"]: one for one in clearing(status, unready)["conditions"]}
+    assert sent["Ready"]["status"] == "True"
+    assert (sent["Ready"]["reason"], sent["Ready"]["message"]) == (None, None)
+    assert "reason" not in sent["PodScheduled"]
+    assert clearing(status, status) == status

@@ -6,6 +6,7 @@ probe of a spec ─► check() ─► None, or why not
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,9 +43,9 @@ def checking(probe: Body, subject: Subject) -> Check:
             async with asyncio.timeout(timeout):
                 return await _ask(probe, subject)
         except TimeoutError:
-            return f"no answer within {timeout:g} s"
+            return f"{_about(probe, subject)}no answer within {timeout:g} s"
         except (OSError, SandboxError, EOFError) as error:
-            return str(error) or type(error).__name__
+            return f"{_about(probe, subject)}{_words(error)}"
 
     return ask
 
@@ -56,6 +57,31 @@ async def _ask(probe: Body, subject: Subject) -> str | None:
         (await subject.connect(port_of(probe["tcpSocket"]["port"], subject))).close()
         return None
     return await _command(probe["exec"].get("command", []), subject)
+
+
+def _about(probe: Body, subject: Subject) -> str:
+    """Say what was asked, as a real kubelet does; nothing for a command."""
+    action = probe.get("httpGet") or probe.get("tcpSocket")
+    if action is None:
+        return ""
+    where = action["port"]
+    if not isinstance(where, int):
+        where = subject.ports.get(where, where)
+    asked = f"dial tcp {subject.address}:{where}: "
+    if "httpGet" in probe:
+        scheme = str(action.get("scheme", "HTTP")).lower()
+        asked = f'Get "{scheme}://{subject.address}:{where}{_path(action)}": {asked}'
+    return asked
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"connect: {os.strerror(error.errno).lower()}"
+    return str(error) or type(error).__name__
+
+
+def _path(action: Body) -> str:
+    return quote(action.get("path") or "/", safe="/?&=%:+,;@!$*()~")
 
 
 def port_of(port: int | str, subject: Subject) -> int:
@@ -73,7 +99,7 @@ async def _http(action: Body, subject: Subject) -> str | None:
     headers |= {"accept": "*/*", "connection": "close"}
     for header in action.get("httpHeaders", ()):
         headers[header["name"].lower()] = header.get("value", "")
-    head = f"GET {quote(action.get('path') or '/', safe='/?&=%:+,;@!$*()~')} HTTP/1.1\r\n"
+    head = f"GET {_path(action)} HTTP/1.1\r\n"
     head += "".join(f"{name}: {_one_line(value)}\r\n" for name, value in headers.items())
     tls = _unverified() if action.get("scheme") == "HTTPS" else None
     made = await subject.connect(port)

@@ -245,7 +245,14 @@ class ContainerLoop:
             return None
         news = launched.subject.news
         timing = Timing.of(given, news=news is not None)
-        return Probe(timing, checking(given, launched.subject), news)
+        kind = name.removesuffix("Probe").capitalize()
+
+        def failing(why: str) -> None:
+            # A built-in container that waits for its files says itself what it waits for.
+            if news is None:
+                self._said("Warning", "Unhealthy", f"{kind} probe failed: {why}")
+
+        return Probe(timing, checking(given, launched.subject), news, failing)
 
     def _set_ready(self, ready: bool) -> None:
         self.facts.ready = ready

@@ -5,7 +5,8 @@
 Until the first success questions come every 5 ms, since an instance is waited for; the longer it
 takes, the rarer: a twentieth of the time waited so far, but never rarer than the period. A built-in
 container says when it is worth asking, and is asked then. What is asked in between does not count
-as a failure: thresholds are in periods, as they were written.
+as a failure: thresholds are in periods, as they were written. So are reports of failures: at most
+one a period, and none of a container that has only just started.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ EAGER = 0.005
 EAGER_COMMAND = 0.050  # a command is a process each time
 EAGER_WITH_NEWS = 0.100  # who says when it is worth asking
 _SHARE = 20
+_STARTS_IN = 1.0  # seconds in which a program may well not answer yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,18 @@ class Timing:
 class Probe:
     """One probe of one running container."""
 
-    def __init__(self, timing: Timing, check: Check, news: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        timing: Timing,
+        check: Check,
+        news: asyncio.Event | None = None,
+        failing: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self._timing = timing
         self._check = check
         self._news = news or asyncio.Event()
+        self._failing = failing  # told why, as often as people want to know
+        self._quiet_until = 0.0
         self.why = ""  # of the last failure
 
     async def succeeds(self, not_yet: Callable[[], None] = lambda: None) -> bool:
@@ -67,6 +77,7 @@ class Probe:
         await asyncio.sleep(timing.initial_delay)
         time = asyncio.get_running_loop().time
         began = counted = time()
+        self._quiet_until = began + min(timing.period, _STARTS_IN)
         failures = 0
         while True:
             self._news.clear()
@@ -80,6 +91,7 @@ class Probe:
                 counted = now
                 if failures >= timing.failures:
                     return False
+            self._report(now)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timing.pause(now - began)):
                     await self._news.wait()
@@ -90,10 +102,13 @@ class Probe:
         await asyncio.sleep(timing.initial_delay)
         time = asyncio.get_running_loop().time
         began = time()
+        self._quiet_until = began + min(timing.period, _STARTS_IN)
         ready, eager = False, True
         row = 0  # answers in a row that speak against what is said now
         while True:
             answered = await self._ask()
+            if not answered:
+                self._report(time())
             row = row + 1 if answered != ready else 0
             eager = eager and not answered
             if row and row >= (timing.failures if ready else timing.successes):
@@ -105,11 +120,20 @@ class Probe:
         """Return when the container has failed to answer too often in a row."""
         timing = self._timing
         await asyncio.sleep(timing.initial_delay)
+        time = asyncio.get_running_loop().time
         row = 0
         while row < timing.failures:
             row = 0 if await self._ask() else row + 1
             if row < timing.failures:
+                if row:
+                    self._report(time())
                 await asyncio.sleep(timing.period)
+
+    def _report(self, now: float) -> None:
+        """Tell of a failure, unless one was told in this period."""
+        if now >= self._quiet_until:
+            self._quiet_until = now + self._timing.period * 0.9  # the next one is not quite on time
+            self._failing(self.why)
 
     async def _ask(self) -> bool:
         problem = await self._check()

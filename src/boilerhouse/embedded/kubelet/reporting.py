@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded.kubelet.status import PodFacts, pod_status
+from boilerhouse.embedded.kubelet.status import PodFacts, clearing, pod_status
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.status import ApiError, Conflict, Invalid, NotFound
@@ -86,10 +86,11 @@ class Reporter:
         """Write what is true now, however often it takes; False if there is no such Pod."""
         delay = _FIRST_DELAY
         while True:
-            status = pod_status(self._facts(), self._written or self._before, self._clock.now())
+            before = self._written or self._before
+            status = pod_status(self._facts(), before, self._clock.now())
             if status == self._written:
                 return True
-            patch = {"metadata": {"uid": self._uid}, "status": status}
+            patch = {"metadata": {"uid": self._uid}, "status": clearing(status, before)}
             try:
                 await self._client.raw(
                     "PATCH",

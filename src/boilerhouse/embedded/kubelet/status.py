@@ -244,3 +244,17 @@ def _merged(wanted: Body, before: Iterable[Mapping[str, Any]], now: datetime) ->
         if old.get("type") == wanted["type"] and old.get("status") == wanted["status"]:
             return {**wanted, "lastTransitionTime": old.get("lastTransitionTime") or rfc3339(now)}
     return {**wanted, "lastTransitionTime": rfc3339(now)}
+
+
+def clearing(status: Body, before: Mapping[str, Any]) -> Body:
+    """Return the patch that leaves no reason behind of a condition that has none any more.
+
+    Conditions are merged one by one, so what is merely not said would stay.
+    """
+    old = {one.get("type"): one for one in before.get("conditions", ())}
+    conditions = []
+    for wanted in status["conditions"]:
+        said = old.get(wanted["type"], {})
+        stale = [key for key in ("reason", "message") if said.get(key) and key not in wanted]
+        conditions.append({**wanted, **dict.fromkeys(stale)} if stale else wanted)
+    return {**status, "conditions": conditions}
