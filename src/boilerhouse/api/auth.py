@@ -243,13 +243,22 @@ def _check_local(headers: dict[bytes, str]) -> None:
             f"without BOILERHOUSE_API_KEY only loopback names are answered, not {host!r}",
         )
     origin = headers.get(b"origin")
-    foreign = origin is not None and urlsplit(origin).netloc != host
-    if foreign or headers.get(b"sec-fetch-site") in ("cross-site", "same-site"):
+    if (origin is not None and not _is_page_of(origin, host)) or headers.get(b"sec-fetch-site") in (
+        "cross-site",
+        "same-site",
+    ):
         raise Problem(
             403,
             "OriginRefused",
             f"without BOILERHOUSE_API_KEY pages of {origin or 'other sites'} may not call",
         )
+
+
+def _is_page_of(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:  # such as `http://[`
+        return False
 
 
 @lru_cache(maxsize=64)  # nearly every call of a listener comes to one name

@@ -75,6 +75,8 @@ async def test_an_open_listener_answers_its_own_pages_only(rest: Rest) -> None:
         {"host": "evil.example:3000"},
         {"origin": "http://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
+        {"origin": "http://[::1"},
         {"origin": "http://127.0.0.1:8080"},
         {"sec-fetch-site": "cross-site"},
     ):

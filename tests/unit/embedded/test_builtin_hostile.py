@@ -23,7 +23,7 @@ KINDS = {(kind.api_version, kind.kind): kind for kind in builtin.kinds()}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ODD: list[Any] = [
     None, "", "x", "1", "-1", 0, 1, -1, 2**40, 1.5, True, False, [], {}, [None], [1], ["x"], [{}],
-    [[]], {"a": None}, {"a": 1}, {"a": "b"}, {"a": {}}, "None", "1Gi", "2026-01-01T00:00:00Z",
+    [[]], {"a": None}, {"a": 1}, {"a": "b"}, {"a": {}}, "None", "1Gi", "2026-01-01T00:00:00Z", "é",
 ]  # fmt: skip
 
 

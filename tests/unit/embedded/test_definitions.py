@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from boilerhouse.kube.wire import JSON_PATCH, MERGE_PATCH
 from tests.contract.driver import Api
 from tests.contract.objects import crd
 from tests.unit.embedded.conftest import Start
 
 Body = dict[str, Any]
+REPLACE = {"op": "replace", "path": "/spec/versions"}
 BASE = "/apis/x.dev/v1/namespaces/default/things"
 
 
@@ -138,3 +140,15 @@ async def test_what_is_no_schema_is_refused_wherever_it_stands(api: Api, schema:
     """Below lists and maps, too: as a body that cannot be read, and not as a fault of ours."""
     refused = await api.create("customresourcedefinitions", things(a=schema))
     assert "cannot unmarshal" in refused.status(400, "BadRequest")["message"]
+
+
+@pytest.mark.parametrize("versions", [["x"], [None], [3, {"name": "v1"}], "x", {"a": 1}, 3])
+async def test_a_patch_with_versions_that_are_none_is_refused(api: Api, versions: object) -> None:
+    """As a body that cannot be read or an invalid one, and never as a fault of ours."""
+    (await api.create("customresourcedefinitions", things())).ok()
+    path = api.path("customresourcedefinitions", "things.x.dev")
+    patch = {"spec": {"versions": versions}}
+    for body, content in ((patch, MERGE_PATCH), ([{**REPLACE, "value": versions}], JSON_PATCH)):
+        refused = await api.call("PATCH", path, body, content=content)
+        assert refused.code in (400, 422), refused.body
+    assert (await api.call("POST", BASE, thing("a"))).code == 201

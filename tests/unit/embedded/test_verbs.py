@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.verbs import preparing
-from boilerhouse.kube.wire import JSON, YAML
+from boilerhouse.kube.wire import JSON, MERGE_PATCH, YAML
 from tests.contract.driver import Api
 from tests.unit.embedded.conftest import Embedded
 
@@ -154,6 +154,25 @@ async def test_fields_that_are_there_twice(api: Api) -> None:
     warned = await api.call("POST", path, data)
     assert warned.ok()["data"] == {"k": "2", "l": "x"}
     assert warned.headers["warning"] == '299 - "duplicate field \\"data.k\\""'
+
+
+async def test_bytes_that_are_no_base64_are_refused(api: Api) -> None:
+    """Of a Secret and a ConfigMap, new and patched, in ASCII or not: 400 and which key."""
+    for kind, resource, field in (
+        ("Secret", "secrets", "data"),
+        ("ConfigMap", "configmaps", "binaryData"),
+    ):
+        new = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "held"}}
+        (await api.create(resource, new)).ok()
+        for text in ("é", "a", "****"):
+            body = {field: {"key": text}}
+            other = new | {"metadata": {"name": "other"}} | body
+            path = api.path(resource, "held")
+            for refused in (
+                await api.create(resource, other),
+                await api.call("PATCH", path, body, content=MERGE_PATCH),
+            ):
+                assert f"{field}[key]" in refused.status(400, "BadRequest")["message"]
 
 
 async def test_managed_fields_are_not_kept(api: Api) -> None:

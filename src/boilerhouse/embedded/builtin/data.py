@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 
 from boilerhouse.embedded.builtin.rules import config_key, unchanged
@@ -47,7 +46,7 @@ def _respell(body: Body, field: str) -> None:
     for key, text in body.get(field, {}).items():
         try:
             plain = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error, or a character that is not ASCII
             raise Unlike("illegal base64 data").within(f"{field}[{key}]") from None
         body[field][key] = base64.b64encode(plain).decode()
 

@@ -171,8 +171,11 @@ def _on_create(body: Body) -> None:
 
 def _on_update(body: Body, old: Body) -> None:
     """Remember every version that objects were ever stored in."""
-    status = body.get("status")
-    storage = [v.get("name") for v in body["spec"].get("versions") or () if v.get("storage")]
+    status, spec = body.get("status"), body.get("spec")
+    versions = spec.get("versions") if isinstance(spec, dict) else None
+    if not isinstance(versions, list):
+        return  # called before the shape is judged, which refuses it
+    storage = [v.get("name") for v in versions if isinstance(v, dict) and v.get("storage")]
     if isinstance(status, dict) and storage and storage[0] not in status.get("storedVersions", ()):
         versions = [*status.get("storedVersions", ()), storage[0]]
         body["status"] = {**status, "storedVersions": versions}
