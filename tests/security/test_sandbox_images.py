@@ -46,6 +46,7 @@ def image(tmp_path: Path) -> Image:
             symlink("var/run", "/run"),
             directory("run"),
             directory("tmp", mode=0o1777),
+            symlink("log", "/dev/stdout"),
             symlink("trap", str(tmp_path / "outside")),
             *programs("dash", "cat", "ls", "id", "touch", "mkdir"),
         ]
@@ -97,6 +98,16 @@ async def test_writes_stay_with_the_container(
     assert (image.layers[0] / "etc/os-release").read_text() == "NAME=tiny\n"
     upper = tmp_path / "data" / "rw" / "upper"
     assert (upper / "new").stat().st_uid == pod.host_uid
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+async def test_an_image_may_log_to_dev_stdout(
+    pod: PodSandbox, image: Image, tmp_path: Path, uid: int
+) -> None:
+    """Official images link their logs there; whoever their user is may open it."""
+    script = "echo out > /log; echo err > /dev/stderr"
+    exited, out, err = await run(pod, on(image, tmp_path, script, uid=uid, gid=uid))
+    assert (exited.code, out, err) == (0, b"out\n", b"err\n")
 
 
 async def test_a_read_only_root_is_read_only(pod: PodSandbox, image: Image, tmp_path: Path) -> None:

@@ -295,6 +295,29 @@ async def test_a_container_with_a_terminal_or_input(pod: PodSandbox) -> None:
     assert heard.stdout == b"yes\r\n"
 
 
+@pytest.mark.parametrize("tty", [False, True])
+async def test_standard_streams_can_be_opened_by_name(pod: PodSandbox, *, tty: bool) -> None:
+    """Programs that log to /dev/stdout or /dev/stderr, by a link even, can do so."""
+    script = "echo a > /dev/stdout; echo b > /dev/stderr; echo c >> /proc/self/fd/1"
+    heard = Heard()
+    container = await pod.start(shell(f"{script}; exec sleep 1000", tty=tty), heard)
+    code, out, err = await execute(container, "sh", "-c", script, tty=tty)
+    assert (code, sorted((out + err).split())) == (0, [b"a", b"b", b"c"])
+    async with asyncio.timeout(20):
+        while len(heard.stdout + heard.stderr) < (9 if tty else 6):  # noqa: ASYNC110  the pump's
+            await asyncio.sleep(0.005)
+    assert sorted((heard.stdout + heard.stderr).split()) == [b"a", b"b", b"c"]
+
+
+async def test_standard_input_can_be_opened_by_name(pod: PodSandbox) -> None:
+    """/dev/stdin is what is sent."""
+    container = await pod.start(shell("cat /dev/stdin", stdin=True), heard := Heard())
+    await container.write(b"hello")
+    container.close_stdin()
+    assert await asyncio.wait_for(container.wait(), 20) == Exit(0)
+    assert heard.stdout == b"hello"
+
+
 async def test_a_frozen_container_stands_still_even_if_it_forks(pod: PodSandbox) -> None:
     """After freeze nothing is written any more; after thaw it goes on."""
     heard = Heard()
@@ -373,6 +396,48 @@ async def test_a_fork_bomb_stays_in_its_container(pod: PodSandbox, opened: Bubbl
     container.signal(signal.SIGKILL)
     assert await asyncio.wait_for(container.wait(), 60) == Exit(137, signal.SIGKILL)
     assert container.processes() == []
+
+
+HOARD = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+kept, held, piece = [], 0, b"x" * (1 << 20)
+try:
+    while held < 400 << 20:
+        writing = socket.create_connection(listener.getsockname())
+        reading, _ = listener.accept()
+        kept += [writing, reading]
+        writing.setblocking(False)
+        before = held
+        try:
+            while held < 400 << 20:
+                held += writing.send(piece)
+        except OSError:
+            pass
+        if held == before or len(kept) > 400:
+            break
+except OSError:
+    pass
+print(held >> 20, flush=True)
+"""
+
+
+async def test_memory_in_sockets_counts(pod: PodSandbox, opened: Bubblewrapped) -> None:
+    """A container cannot keep more than its memory in sockets that nobody reads.
+
+    Beyond that the kernel of version 1 still gives each socket a few pages.
+    """
+    if opened.limits_unenforced is not None or "sockets" in opened.limits_enforced:
+        pytest.skip("the memory of sockets cannot be limited here")
+    heard = Heard()
+    limit = 64 << 20
+    script = f"exec python3 -c '{HOARD}'"
+    container = await pod.start(shell(script, memory_bytes=limit), heard)
+    exited = await asyncio.wait_for(container.wait(), 60)
+    if exited.oom_killed:
+        return  # version 2: it is one account
+    assert (exited.code, bytes(heard.stderr)) == (0, b"")
+    assert 0 < int(heard.stdout) <= 80
 
 
 async def test_a_link_in_place_of_a_volume_is_refused(pod: PodSandbox, tmp_path: Path) -> None:

@@ -76,6 +76,21 @@ def test_split_trees_get_limits_in_each(tmp_path: Path, proc: Path) -> None:
     assert (pids / "pids.max").read_text() == "4096"
 
 
+def test_buffers_of_sockets_are_limited_where_they_can_be(tmp_path: Path, proc: Path) -> None:
+    """Version 1 counts them apart: they get the limit of memory, and it is said if they cannot."""
+    own = split(tmp_path, proc)
+    groups = Groups.find("boilerhouse", proc=proc)
+    groups.create("pod.main.0").limit(1 << 20, None)
+    file = own["memory"] / NAME / "pod.main.0" / "memory.kmem.tcp.limit_in_bytes"
+    assert not file.exists()
+    assert "sockets" in groups.enforced
+    (own["memory"] / NAME / file.name).write_text("")  # as the kernel would have it
+    groups = Groups.find("boilerhouse", proc=proc)
+    groups.create("pod.main.0").limit(1 << 20, None)
+    assert file.read_text() == "1048576"
+    assert "sockets" not in groups.enforced
+
+
 @pytest.mark.parametrize(("text", "killed"), [("oom_kill 0\n", False), ("x 1\noom_kill 2\n", True)])
 def test_death_for_want_of_memory_is_told(
     tmp_path: Path, proc: Path, text: str, killed: bool

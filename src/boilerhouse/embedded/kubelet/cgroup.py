@@ -22,6 +22,7 @@ _CONTROLLERS = ("memory", "cpu", "pids")
 _PROCESSES = 4096
 _PERIOD = 100_000
 _SUPERVISOR = "supervisor"
+_SOCKETS = "memory.kmem.tcp.limit_in_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Group:
     directories: tuple[Path, ...] = ()
     by_controller: Mapping[str, Path] = field(default_factory=dict)
     unified: bool = False
+    sockets: bool = False  # v1: the kernel can limit the memory of their buffers
 
     @property
     def oom_file(self) -> Path | None:
@@ -54,6 +56,9 @@ class Group:
             _write(memory / "memory.limit_in_bytes", memory_bytes)
             with contextlib.suppress(OSError):  # swap is not counted on this machine
                 _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
+            if self.sockets:
+                # Counted apart from all else, where v2 counts them with it.
+                _write(memory / _SOCKETS, memory_bytes)
 
     def limit_cpu(self, cpu: float | None) -> None:
         """Set how many processors' time it gets; None is no limit. May be changed at any time."""
@@ -102,6 +107,17 @@ class Groups:
         self._roots = roots
         self._unified = unified
         self.unenforced = unenforced
+        self._sockets = bool(roots) and not unified and (roots["memory"] / _SOCKETS).exists()
+
+    @property
+    def enforced(self) -> str:
+        """Say what is enforced, where something is."""
+        if self._unified or self._sockets:
+            return "memory and CPU limits are enforced"
+        return (
+            "memory and CPU limits are enforced, but not for the memory of sockets' buffers: this"
+            f" kernel has no {_SOCKETS}"
+        )
 
     @classmethod
     def find(cls, name: str, *, proc: Path = Path("/proc/self")) -> Groups:
@@ -130,7 +146,12 @@ class Groups:
             directory.mkdir(exist_ok=True)
         by_controller = {part: directories[self._roots[part]] for part in _CONTROLLERS}
         _write(by_controller["pids"] / "pids.max", _PROCESSES)
-        return Group(tuple(directories.values()), by_controller, unified=self._unified)
+        return Group(
+            tuple(directories.values()),
+            by_controller,
+            unified=self._unified,
+            sockets=self._sockets,
+        )
 
     def close(self) -> None:
         """Remove the subtree; on v2 we stay in our own corner of it until we end."""

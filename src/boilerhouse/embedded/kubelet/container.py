@@ -280,6 +280,11 @@ class Sandboxes(Protocol):
         ...
 
     @property
+    def limits_enforced(self) -> str:
+        """Which limits are enforced here, in words, unless `limits_unenforced`."""
+        ...
+
+    @property
     def died(self) -> asyncio.Future[None]:
         """Resolves if what runs the containers has died, and they with it; not by `close`."""
         ...

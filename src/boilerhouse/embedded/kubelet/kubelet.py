@@ -118,7 +118,9 @@ class Kubelet:
                 Turns(settings.way),
             )
             kubelet = cls(client, clock, sandboxes, house, Ledger(there))
-            node = NodeObject(client, clock, there, sandboxes.limits_unenforced)
+            node = NodeObject(
+                client, clock, there, sandboxes.limits_unenforced, sandboxes.limits_enforced
+            )
             await node.register()
             await kubelet._begin(resources, node, settings.disk_seconds)
             kubelet._resources = resources.pop_all()

@@ -66,12 +66,18 @@ class NodeObject:
     """`register` it, then `run` it beside the kubelet."""
 
     def __init__(
-        self, client: Client, clock: Clock, capacity: Requests, limits_unenforced: str | None
+        self,
+        client: Client,
+        clock: Clock,
+        capacity: Requests,
+        limits_unenforced: str | None,
+        limits_enforced: str,
     ) -> None:
         self._client = client
         self._clock = clock
         self._capacity = capacity
         self._limits_unenforced = limits_unenforced
+        self._limits_enforced = limits_enforced
 
     async def register(self) -> None:
         """Create the Node, or make the one of an earlier life ours again."""
@@ -130,18 +136,23 @@ class NodeObject:
             before.get("status", {}),
             self._capacity,
             self._limits_unenforced,
+            self._limits_enforced,
             rfc3339(self._clock.now()),
         )
         await self._client.raw("PATCH", path, {"status": status}, content_type=STRATEGIC_PATCH)
 
 
 def node_status(
-    before: Mapping[str, Any], capacity: Requests, limits_unenforced: str | None, now: str
+    before: Mapping[str, Any],
+    capacity: Requests,
+    limits_unenforced: str | None,
+    limits_enforced: str,
+    now: str,
 ) -> dict[str, Any]:
     """Return the Node's status; a condition that stays keeps the time of its transition."""
     there = {name: str(amount) for name, amount in amounts(capacity).items()}
     there["pods"] = str(capacity.pods)
-    enforced = ("True", "CgroupAvailable", "memory and CPU limits are enforced")
+    enforced = ("True", "CgroupAvailable", limits_enforced)
     if limits_unenforced is not None:
         enforced = ("False", "NoCgroup", limits_unenforced)
     wanted = {

@@ -76,7 +76,10 @@ class Container:
             "seed": self.plot.seed(),
             "env": self._environment({}, tty=spec.tty),
         }
-        return request, Stdio.open(tty=spec.tty, stdin=spec.stdin)
+        return request, self._stdio(tty=spec.tty, stdin=spec.stdin)
+
+    def _stdio(self, *, tty: bool, stdin: bool) -> Stdio:
+        return Stdio.open(tty=tty, stdin=stdin, owner=(self._enter["uid"], self._enter["gid"]))
 
     def _environment(self, more: Mapping[str, str], *, tty: bool) -> dict[str, str]:
         """Return the container's variables and these; on a terminal, of what kind that is."""
@@ -293,7 +296,8 @@ class Container:
         self._entering += 1
         self._none_enters.clear()
         try:
-            return await Program.start(self._nursery, request, Stdio.open(tty=tty, stdin=stdin))
+            stdio = self._stdio(tty=tty, stdin=stdin)
+            return await Program.start(self._nursery, request, stdio)
         finally:
             self._entering -= 1
             if not self._entering:

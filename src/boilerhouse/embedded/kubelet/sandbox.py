@@ -79,6 +79,10 @@ class Bubblewrapped:
         return self.groups.unenforced
 
     @property
+    def limits_enforced(self) -> str:
+        return self.groups.enforced
+
+    @property
     def died(self) -> asyncio.Future[None]:
         """Resolves if the fork server dies, and all containers with it."""
         return self.nursery.died

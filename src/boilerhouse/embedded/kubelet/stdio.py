@@ -100,17 +100,18 @@ class Stdio:
         self.terminal = False
 
     @classmethod
-    def open(cls, *, tty: bool, stdin: bool) -> Stdio:
+    def open(cls, *, tty: bool, stdin: bool, owner: tuple[int, int]) -> Stdio:
+        """Make them. Pipes belong to `owner` (uid, gid), so that `/dev/stdout` can be opened."""
         if tty:
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
             made = cls([theirs.detach()])
             made.terminal, made._channel = True, ours
             return made
-        out, their_out = os.pipe()
-        err, their_err = os.pipe()
+        out, their_out = _pipe(owner)
+        err, their_err = _pipe(owner)
         if stdin:
-            reading, writing = os.pipe()
+            reading, writing = _pipe(owner)
             made = cls([reading, their_out, their_err])
             made.input = End(writing)
         else:
@@ -154,3 +155,11 @@ class Stdio:
         for end in (self.input, self.output, self.error):
             if end is not None:
                 end.close()
+
+
+def _pipe(owner: tuple[int, int]) -> tuple[int, int]:
+    """Make a pipe. Opening /proc/self/fd/1 is checked against its owner, as for any file."""
+    reading, writing = os.pipe()
+    if os.geteuid() == 0:  # else it is the tenant's already: they are the same user
+        os.fchown(writing, *owner)
+    return reading, writing
