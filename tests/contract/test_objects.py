@@ -65,6 +65,20 @@ async def test_create_with_a_resource_version_is_refused(api: Api) -> None:
     assert answer.body["message"] == "resourceVersion should not be set on objects to be created"
 
 
+async def test_a_dry_run_may_name_a_resource_version(api: Api) -> None:
+    """A dry run never comes to the storage, which refuses it; validation comes before that."""
+    body = config_map("a")
+    body["metadata"]["resourceVersion"] = "5"
+    shown = (await api.create("configmaps", body, dryRun="All")).ok()
+    assert shown["metadata"]["resourceVersion"] == "5"
+    assert (await api.get("configmaps", "a")).code == 404
+    wrong = config_map("not a name")
+    wrong["metadata"]["resourceVersion"] = "5"
+    assert ("metadata.name", "FieldValueInvalid") in (
+        await api.create("configmaps", wrong)
+    ).causes()
+
+
 async def test_generate_name(api: Api) -> None:
     """generateName becomes a prefix with five characters more; each create makes another."""
     body = {"metadata": {"generateName": "job-"}}

@@ -130,6 +130,10 @@ async def test_scale_of_a_custom_resource(api: Api) -> None:
     scale["spec"]["replicas"] = 5
     scaled = (await api.update("widgets", scale, "scale")).ok()
     assert scaled["spec"] == {"replicas": 5}
+    plain = {**scale, "metadata": {"name": "a", "namespace": api.namespace, "uid": ""}}
+    assert (await api.update("widgets", plain, "scale")).code == 200
+    plain["metadata"]["uid"] = "another"
+    (await api.update("widgets", plain, "scale")).status(409, "Conflict")
     after = (await api.get("widgets", "a")).ok()
     assert after["spec"]["replicas"] == 5
     assert after["metadata"]["generation"] == 2

@@ -60,6 +60,22 @@ async def test_kubectl_with_a_running_pod(
     assert "NotFound" in await asyncio.to_thread(kubectl, "get", "pod", "web", fails=True)
 
 
+async def test_a_program_that_ends_at_once_is_heard(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """`kubectl run -i --rm` prints all that was written before it could attach, every time."""
+    kubectl = Kubectl(binary(), scene.world.kubeconfig, tmp_path_factory.mktemp("home"))
+    for number in range(5):
+        told = await asyncio.to_thread(
+            kubectl.run,
+            *("run", f"once-{number}", "-i", "--rm", "--image=host", "--restart=Never", "-q"),
+            *("--", "sh", "-c", "echo first; seq 20000; echo last"),
+            stdin="",
+        )
+        lines = told.stdout.splitlines()
+        assert (lines[0], len(lines), lines[-1]) == ("first", 20002, "last"), told.stderr
+
+
 async def test_port_forward_is_refused_by_name_whatever_it_offers(scene: Scene) -> None:
     """kubectl's subprotocol for it is no token, and the answer is a Status all the same."""
     await scene.create(pod("alone", sh("exec sleep 1000")))

@@ -33,7 +33,11 @@ from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request import metrics as requestmetrics
 from boilerhouse.embedded.request.decoding import BODY_LIMIT
 from boilerhouse.embedded.request.negotiation import Rendering, negotiate
-from boilerhouse.embedded.request.refusals import no_such_resource, not_allowed
+from boilerhouse.embedded.request.refusals import (
+    no_such_resource,
+    not_allowed,
+    refuse_impersonation,
+)
 from boilerhouse.embedded.request.rendering import encode, error_reply
 from boilerhouse.embedded.request.routing import Routes, Target
 from boilerhouse.embedded.storage.store import Change, Store, StoreFailed
@@ -146,6 +150,7 @@ class ApiServer:
         try:
             if len(request.body) > BODY_LIMIT:
                 raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
+            refuse_impersonation(request.headers)
             target = self._paths.find(request.path)
             if target is None:
                 described = self._discovery.answer(request) or self._openapi.answer(request)
@@ -167,6 +172,7 @@ class ApiServer:
 
     async def open(self, request: Request, subprotocols: tuple[str, ...]) -> Session:
         """Begin a WebSocket (exec, attach, port-forward, proxy); raises ApiError to refuse it."""
+        refuse_impersonation(request.headers)
         target = self._paths.find(request.path)
         if target is None or target.kind.resource != "pods":
             raise no_such_resource()

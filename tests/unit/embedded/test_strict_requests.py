@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from boilerhouse.embedded.request.numbers import whole_number
+from boilerhouse.kube.status import Forbidden
+from boilerhouse.kube.wire import Request
 from tests.contract.driver import Api
 
 ODD = ["1_0", " 5", "5 ", "٣", "５", "1.0", "0x1", "1e3", "", "-", "9" * 19, "1" * 5000]
@@ -80,3 +84,26 @@ async def test_half_a_character_is_called_so(api: Api) -> None:
     truncated = rb'{"metadata":{"name":"a"},"data":{"k":"\ud83d'
     answer = await api.call("POST", api.path("configmaps"), truncated)
     assert "truncated" in answer.status(400, "BadRequest")["message"]
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("impersonate-user", 'users "nobody" is forbidden'),
+        ("impersonate-group", 'groups "nobody" is forbidden'),
+        ("impersonate-uid", 'uids.authentication.k8s.io "nobody" is forbidden'),
+        ("impersonate-extra-team", 'cannot impersonate resource "userextras/team"'),
+    ],
+)
+async def test_acting_as_another_user_is_refused(api: Api, header: str, words: str) -> None:
+    """`kubectl --as=nobody get secrets` gets 403, not the secrets; a session is refused, too."""
+    for path in (api.path("secrets"), "/api", "/openapi/v2"):
+        reply = await api.transport.request(Request("GET", path, headers={header: "nobody"}))
+        body = json.loads(reply.body)
+        assert (reply.status, body["reason"]) == (403, "Forbidden")
+        assert words in body["message"]
+    path = api.path("pods", "any", "exec")
+    request = Request("GET", path, headers={header: "nobody"})
+    with pytest.raises(Forbidden):
+        async with api.transport.socket(request, ("v5.channel.k8s.io",)):
+            pass

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.kubelet.logs import FILES, LogFile, rotated
@@ -127,6 +130,49 @@ class _Reader:
             content = moment + b" " + content
         self._in_line = flag == b"P"
         return content
+
+
+class Past:
+    """What a log holds at one moment, piece by piece; nothing may be written meanwhile.
+
+    Opened at once and read later: the writer goes on, and may rotate files away.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._files = [(fd, os.fstat(fd).st_size) for fd in _open_all(path)]
+        self._pieces = self._read()
+        # Not by a method: a thread may be reading while the session is given up.
+        weakref.finalize(self, _close_all, [fd for fd, _ in self._files])
+
+    def read(self) -> tuple[Literal["stdout", "stderr"], bytes] | None:
+        """Return the next piece of output with its stream, None at the end. Blocks."""
+        return next(self._pieces, None)
+
+    def _read(self) -> Iterator[tuple[Literal["stdout", "stderr"], bytes]]:
+        for fd, size in self._files:
+            position, rest = 0, b""
+            while position < size:
+                data = os.pread(fd, min(_BLOCK, size - position), position)
+                if not data:
+                    break  # cut short by somebody else
+                position += len(data)
+                *entries, rest = (rest + data).split(b"\n")
+                for name, group in groupby(
+                    filter(None, map(_parts, entries)), lambda part: part[0]
+                ):
+                    yield name, b"".join([content for _, content in group])
+
+
+def _parts(entry: bytes) -> tuple[Literal["stdout", "stderr"], bytes] | None:
+    _, name, flag, content = [*entry.split(b" ", 3), b"", b"", b""][:4]
+    if name not in (b"stdout", b"stderr") or flag not in (b"F", b"P"):
+        return None  # torn by a crash
+    return "stdout" if name == b"stdout" else "stderr", content + (b"\n" if flag == b"F" else b"")
+
+
+def _close_all(files: list[int]) -> None:
+    for fd in files:
+        os.close(fd)
 
 
 def _open_all(path: Path) -> list[int]:

@@ -34,6 +34,7 @@ class LogFile:
         # Counts rotations: a reader at the end of a file knows by it whether there is a newer one.
         self.generation = 0
         self._clock = clock
+        self._began = clock.monotonic()
         self._file_bytes = file_bytes
         self._files = files
         self._unfinished: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
@@ -41,6 +42,10 @@ class LogFile:
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._open()
+
+    def age(self) -> float:
+        """Return the seconds since it was begun."""
+        return self._clock.monotonic() - self._began
 
     def write(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         """Add output. What cannot be stored (disk full) is lost: a log must not stop a tenant."""
@@ -61,6 +66,8 @@ class LogFile:
 
     def flush(self) -> None:
         """Write what has no line end yet, such as a prompt: its reader would wait for it."""
+        if self.closed:
+            return
         for stream, rest in self._unfinished.items():
             if rest:
                 self._store(f"{self._now()} {stream} P ".encode() + bytes(rest) + b"\n")

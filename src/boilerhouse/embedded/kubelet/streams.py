@@ -26,6 +26,7 @@ from boilerhouse.kube.status import BadRequest, InternalError, NotFound, Unavail
 from boilerhouse.kube.wire import Request, Socket
 
 Body = Mapping[str, Any]
+_FRESH_SECONDS = 60.0
 _AFTER_EXIT = 1.0  # seconds for output that a process left behind may still hold open
 
 
@@ -166,10 +167,13 @@ def _attached(
     launched: Launched, container: Body, request: Request
 ) -> Callable[[Socket], Awaitable[None]]:
     stdin, tty = _flag(request, "stdin"), bool(container.get("tty"))
+    # Begun for one client, or just now: whoever attaches first wants all of it.
+    fresh = bool(container.get("stdinOnce")) or launched.log.file.age() < _FRESH_SECONDS
 
     async def run(socket: Socket) -> None:
         assert launched.running is not None, "looked at before"
-        tap = launched.log.open()  # before the first input: nothing it answers may be missed
+        # Before the first input: nothing it answers may be missed.
+        tap = await asyncio.to_thread(launched.log.open, from_start=fresh)
         hearing = asyncio.create_task(_hear(socket, launched.running if stdin else _Nobody()))
         telling = asyncio.create_task(_tell(socket, tap, tty=tty))
         try:

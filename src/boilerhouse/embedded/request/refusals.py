@@ -6,7 +6,7 @@ so each refusal has one place. Verbs raise them, `server.py` renders them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.kube.status import (
@@ -23,6 +23,13 @@ from boilerhouse.kube.status import (
     invalid_value,
 )
 
+USER = "boilerhouse"  # who every caller is
+_AUTHENTICATION = "authentication.k8s.io"
+_IMPERSONATED = {
+    "impersonate-user": ("users", ""),
+    "impersonate-group": ("groups", ""),
+    "impersonate-uid": ("uids", _AUTHENTICATION),
+}
 STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
@@ -39,6 +46,29 @@ def no_such_resource(plural: str = "", group: str = "") -> ApiError:
     return NotFound(
         "the server could not find the requested resource", kind=plural or "unknown", group=group
     )
+
+
+def refuse_impersonation(headers: Mapping[str, str]) -> None:
+    """Refuse to act as another user, in the words for a caller who may not.
+
+    There is one user here and no RBAC: ignoring the headers would answer `kubectl --as=nobody`
+    with everything.
+    """
+    for header, value in headers.items():
+        if not header.startswith("impersonate-"):
+            continue
+        resource, group = _IMPERSONATED.get(header, ("userextras", _AUTHENTICATION))
+        if header.startswith("impersonate-extra-"):
+            resource = f"userextras/{header.removeprefix('impersonate-extra-')}"
+        plural = resource.partition("/")[0]
+        qualified = f"{plural}.{group}" if group else plural
+        raise Forbidden(
+            f'{qualified} "{value}" is forbidden: User "{USER}" cannot impersonate resource '
+            f'"{resource}" in API group "{group}" at the cluster scope: not supported here',
+            kind=plural,
+            group=group,
+            name=value,
+        )
 
 
 def not_allowed() -> ApiError:

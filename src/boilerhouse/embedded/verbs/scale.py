@@ -71,8 +71,8 @@ class Scales:
         version = metadata.get("resourceVersion")
         if version:
             check_version(kind, stored, str(version))
-        uid = stored.body["metadata"]["uid"]
-        if metadata.get("uid", uid) != uid:
+        uid = metadata.get("uid")  # protobuf sends "" for none
+        if uid and uid != stored.body["metadata"]["uid"]:
             check_version(kind, stored, "0")  # another object of the same name
         paths = _paths(kind)
         old = decode(stored.raw)
