@@ -21,6 +21,8 @@ from tests.security.containers import Heard, run, sandboxes, shell
 PYTHON = Path("/usr/bin/python3")
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason=f"the servers here need {PYTHON}")
 
+IPV6 = Path("/proc/net/if_inet6").exists()
+
 ECHO = """
 import socket, sys, threading
 listener = socket.create_server((sys.argv[2], 8080), backlog=64)
@@ -153,6 +155,38 @@ async def test_the_host_name_resolves_to_the_pods_address(opened: Bubblewrapped)
     assert out.decode().split() == ["inst-1", pod.address, "inst-1"]
 
 
+REACHING = """
+import socket, sys
+for address in sys.argv[1:]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(family, kind) as one:
+            one.settimeout(5)
+            try:
+                one.connect((address, 80))
+                print(address, "reached")
+            except OSError as error:
+                print(address, type(error).__name__)
+"""
+
+
+async def test_no_cloud_hands_its_secrets_to_a_pod(opened: Bubblewrapped) -> None:
+    """The metadata services of the large clouds are prohibited; other addresses have no route."""
+    closed = [
+        *("169.254.169.254", "169.254.170.2", "169.254.0.23", "169.254.42.42"),
+        *("168.63.129.16", "100.100.100.200", "192.0.0.192", "192.80.8.124"),
+    ]
+    if IPV6:
+        closed += ["fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42"]
+    pod = await opened.create("pod")
+    argv = (str(PYTHON), "-c", REACHING, *closed, "192.0.0.193", "100.100.100.201")
+    _, out, err = await run(pod, replace(shell(""), argv=argv))
+    answers = [line.split() for line in out.decode().splitlines()]
+    assert not err
+    assert {word for address, word in answers if address in closed} == {"PermissionError"}, answers
+    assert {word for address, word in answers if address not in closed} == {"OSError"}
+
+
 async def test_unrestricted_without_the_program_is_refused(
     opened: Bubblewrapped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,12 +239,13 @@ print(open("/proc/net/route").read().count("tap0") > 0)
 print("10.0.2.3" in open("/etc/resolv.conf").read())
 print(outcome("127.0.0.1", {port}))
 print(outcome("10.0.2.2", {port}))
-print(outcome("169.254.169.254", 80))
+for address in ("169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192"):
+    print(outcome(address, 80))
 """
         _, out, err = await run(pod, replace(shell(""), argv=(str(PYTHON), "-c", script)))
         assert out.decode().split()[:3] == ["True", "True", "ConnectionRefusedError"], err
         assert out.decode().split()[3] != "connected"
-        assert out.decode().split()[4] == "PermissionError"
+        assert out.decode().split()[4:] == ["PermissionError"] * 4
 
 
 @pytest.mark.parametrize("program", ["slirp4netns", "pasta"])

@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from boilerhouse.embedded.kubelet import entering, linux, pause, seccomp, staging
+from boilerhouse.embedded.kubelet import closedroutes, entering, linux, pause, seccomp, staging
 from boilerhouse.embedded.kubelet.forkwire import receive, send
 from boilerhouse.embedded.kubelet.seeds import Seeds
 
@@ -110,7 +110,7 @@ class _Server:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
                 # struct ifreq: name, then IFF_UP | IFF_RUNNING; 0x8914 is SIOCSIFFLAGS
                 fcntl.ioctl(control, 0x8914, struct.pack("16sh22x", b"lo", 0x41))
-            _forbid_link_local()
+            closedroutes.close_metadata()
             made = os.open("/proc/self/ns/net", os.O_RDONLY)
         finally:
             linux.setns(self._home, linux.CLONE_NEWNET)
@@ -305,22 +305,6 @@ def _parent(pid: int) -> int:
             return int(file.read().rpartition(b")")[2].split()[1])
     except (FileNotFoundError, ProcessLookupError):
         return 0
-
-
-def _forbid_link_local() -> None:
-    """Refuse 169.254.0.0/16 in this network: clouds hand out the machine's own secrets there."""
-    # struct rtmsg: family, prefix length, source length, tos, table main, static, universe,
-    # prohibit, flags; then the attribute RTA_DST.
-    route = struct.pack("=BBBBBBBBI", socket.AF_INET, 16, 0, 0, 254, 4, 0, 8, 0)
-    route += struct.pack("=HH4s", 8, 1, socket.inet_aton("169.254.0.0"))
-    # struct nlmsghdr: RTM_NEWROUTE; request, acknowledge, create
-    header = struct.pack("=IHHII", 16 + len(route), 24, 0x1 | 0x4 | 0x400, 1, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
-        netlink.send(header + route)
-        answer = netlink.recv(4096)
-    (error,) = struct.unpack_from("=i", answer, 16)
-    if error:
-        raise OSError(-error, f"route: {os.strerror(-error)}")
 
 
 def _sealed(content: bytes, mode: int = 0o555) -> int:
