@@ -103,6 +103,7 @@ class Usage:
     complete: bool
     directories: Mapping[str, int]  # bytes of each
     age: float  # seconds since it was measured
+    inodes: int = 0  # files and directories, each once; an older agent does not say
 
     def encode(self) -> bytes:
         return _encode(self)

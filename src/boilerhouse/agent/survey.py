@@ -3,10 +3,11 @@
 GET /usage   ─► Survey.usage   ─► bounded walk, remembered for a while
 GET /changes ─► Survey.changes ─► bounded walk, ends early when the question is answered
 
-A tenant may keep millions of files, or directories a thousand deep, so a walk has a budget of
-entries, time and depth. One that ran out says so (`complete` is false) and its figure is a lower
-bound: what the caller makes of that is the caller's business. What is not there has not changed;
-what is there and cannot be looked through is named, with the reason.
+A tenant may keep millions of files, or directories a million deep: a walk copes with any tree
+(treewalk.py), and has a budget of entries and time. One that ran out says so (`complete` is false)
+and its figure is a lower bound: what the caller makes of that is the caller's business. A count is
+taken up again where it stopped. What is not there has not changed; what is there and cannot be
+looked through is named, with the reason.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from boilerhouse.agent.overlays import DIRECTORY, Overlays, refused
+from boilerhouse.agent.counting import Count, Linked
+from boilerhouse.agent.overlays import Overlays, refused
 from boilerhouse.agent.protocol import Changes, Refused, Usage
+from boilerhouse.agent.treewalk import Walk
 from boilerhouse.core.clock import Clock
 
 FRESH = 10.0  # seconds for which a measured usage is good enough
-_DEEPEST = 128  # one open descriptor per level
 _NAMED = 10  # of what cannot be looked through
 
 
@@ -41,16 +43,21 @@ class Survey:
         self._clock = clock
         self._budget = budget or Budget()
         self._walking = asyncio.Lock()
+        self._counting = asyncio.Lock()
+        self._counts: _Counts | None = None  # that have not come to their end
         self._measured: tuple[float, Usage] | None = None
 
     async def usage(self) -> Usage:
-        """Return the disk use; at most FRESH seconds old. Askers at once share one walk."""
-        async with self._walking:
+        """Return the disk use; at most FRESH seconds old. Askers at once share one walk.
+
+        A tree that is too large for one walk is counted on when the next is due: until its end is
+        reached, the answer is what was seen so far, and not complete.
+        """
+        async with self._counting:
             if self._measured is None or self._age() > FRESH:
                 measured = await asyncio.to_thread(self._measure)
                 self._measured = (self._clock.monotonic(), measured)
-            found = self._measured[1]
-            return Usage(found.used, found.entries, found.complete, found.directories, self._age())
+            return replace(self._measured[1], age=self._age())
 
     async def changes(self, directories: Sequence[str], since: int | None) -> Changes:
         """Return the newest change at or below these directories.
@@ -67,39 +74,38 @@ class Survey:
         return self._clock.monotonic() - self._measured[0]
 
     def _measure(self) -> Usage:
-        walk = _Walk(self._clock, self._budget)
-        linked: set[tuple[int, int]] = set()  # a file with several names is there once
-        sizes: dict[str, int] = {}
-        for path in self._overlays.roots():
-            sizes[path] = 0
-            with self._overlays.directory(path) as directory:
-                for found in walk.below(directory, path):
-                    if found.st_nlink > 1 and found.st_mode & 0o170000 != 0o040000:
-                        if (found.st_dev, found.st_ino) in linked:
-                            continue
-                        linked.add((found.st_dev, found.st_ino))
-                    sizes[path] += found.st_blocks * 512
-        return Usage(sum(sizes.values()), walk.seen, walk.complete, sizes, 0.0)
+        if self._counts is None:
+            self._counts = _Counts(self._overlays)
+        allowance = _Allowance(self._clock, self._budget)
+        usage = self._counts.advance(allowance)
+        if self._counts.finished:
+            self._counts = None
+        return usage
 
     def _newest(self, directories: Sequence[str], since: int | None) -> Changes:
-        walk = _Walk(self._clock, self._budget)
+        allowance, missed = _Allowance(self._clock, self._budget), _Missed()
         now = round(self._clock.now().timestamp() * 1e9) + 1_000_000_000
         newest: int | None = None
+        complete = True
         for path in directories:
             try:
                 with self._overlays.directory(path) as directory:
-                    for found in walk.below(directory, path):
+                    for found in _everything(directory, path, allowance, missed):
                         moment = _changed(found, now)
                         if moment is not None and (newest is None or moment > newest):
                             newest = moment
                         if since is not None and newest is not None and newest > since:
-                            return Changes(newest, False, walk.seen, tuple(walk.unreadable))
+                            return Changes(newest, False, allowance.seen, tuple(missed.words))
+            except _Spent:
+                complete = False
+                break
             except Refused as error:
                 if error.code != "not-found":
-                    walk.miss(_words(error, path))
+                    missed.add(_words(error, path))
             except OSError as error:
-                walk.miss(_why(error, path))
-        return Changes(newest, walk.complete, walk.seen, tuple(walk.unreadable))
+                missed.add(_why(error, path))
+        complete = complete and not missed.words
+        return Changes(newest, complete, allowance.seen, tuple(missed.words))
 
 
 def _changed(found: os.stat_result, now: int) -> int | None:
@@ -127,85 +133,124 @@ def _words(error: Refused, path: str) -> str:
     return str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """An open directory, and the names in it that are still to be entered."""
-
-    directory: int
-    path: str
-    names: list[str] = field(default_factory=list)
+class _Spent(Exception):
+    """The budget of a walk is used up."""
 
 
-class _Walk:
-    """Looks at everything below some directories, within one budget for all of them.
-
-    `unreadable`: some of what could not be looked through, and why.
-    """
+class _Allowance:
+    """What is left of a budget."""
 
     def __init__(self, clock: Clock, budget: Budget) -> None:
         self._clock = clock
         self._entries = budget.entries
         self._deadline = clock.monotonic() + budget.seconds
         self.seen = 0
-        self.complete = True
-        self.unreadable: list[str] = []
 
-    def miss(self, why: str) -> None:
-        """Note that something could not be looked through."""
-        self.complete = False
-        if len(self.unreadable) < _NAMED:
-            self.unreadable.append(why)
+    def spend(self) -> None:
+        """Count one entry; raises `_Spent` if it is one too many."""
+        self.seen += 1
+        if self.seen % 256 == 0 and self._clock.monotonic() > self._deadline:
+            raise _Spent
+        if self.seen > self._entries:
+            raise _Spent
 
-    def below(self, directory: int, name: str) -> Iterator[os.stat_result]:
-        """Yield the directory itself, then everything under it, links never followed."""
-        yield os.fstat(directory)
-        # From the top to where we are.
-        path: list[_Level] = []
+    def more(self, seen: int) -> bool:
+        """Whether there is something left after that many entries."""
+        return seen < self._entries and self._clock.monotonic() <= self._deadline
+
+
+class _Missed:
+    """What could not be looked through: some of it is named, with the reason."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def add(self, why: str) -> None:
+        if len(self.words) < _NAMED and why not in self.words:
+            self.words.append(why)
+
+
+def _everything(
+    directory: int, name: str, allowance: _Allowance, missed: _Missed
+) -> Iterator[os.stat_result]:
+    """Yield what the kernel says of a directory and of everything below it."""
+
+    def failing(parent: int, below: str | None, error: OSError) -> None:
+        if below is not None and isinstance(error, PermissionError) and not _reached(parent, below):
+            below = None  # it is the directory that is closed, and so are the others in it
+        where = [name, *walk.names] if below is None else [name, *walk.names, below]
+        if not isinstance(error, FileNotFoundError):
+            missed.add(_why(error, _path(where)))
+
+    walk = Walk(directory, failing)
+    for _, entry, parent, is_directory in walk:
+        if entry is not None:
+            allowance.spend()
         try:
-            path.append(_Level(os.dup(directory), name))
-            yield from self._level(path[-1])
-            while path:
-                here = path[-1]
-                if not here.names:
-                    path.pop()
-                    os.close(here.directory)
-                elif (below := self._enter(here, here.names.pop(), len(path))) is not None:
-                    path.append(below)
-                    yield from self._level(below)
-        finally:
-            for level in path:
-                os.close(level.directory)
-
-    def _level(self, level: _Level) -> Iterator[os.stat_result]:
-        with os.scandir(level.directory) as entries:
-            for entry in entries:
-                self.seen += 1
-                if self._spent():
-                    self.complete = False
-                    return
-                try:
-                    yield entry.stat(follow_symlinks=False)
-                    if entry.is_dir(follow_symlinks=False):
-                        level.names.append(entry.name)
-                except FileNotFoundError:
-                    continue  # it went while we looked
-                except PermissionError as error:
-                    self.miss(_why(error, level.path))
-                    return  # and so with the others
-
-    def _enter(self, parent: _Level, name: str, depth: int) -> _Level | None:
-        if self._spent() or depth >= _DEEPEST:
-            self.complete = False
-            return None
-        path = f"{parent.path}/{name}"
-        try:
-            return _Level(os.open(name, DIRECTORY, dir_fd=parent.directory), path)
+            if entry is None or is_directory:
+                yield os.fstat(parent)
+            else:
+                yield entry.stat(follow_symlinks=False)
         except OSError as error:
-            # Gone, or exchanged for a link, or not ours to read: only the first is harmless.
-            self.miss(_why(error, path))
-            return None
+            failing(parent, entry.name if entry is not None else None, error)
 
-    def _spent(self) -> bool:
-        return self.seen > self._entries or (
-            self.seen % 256 == 0 and self._clock.monotonic() > self._deadline
+
+def _reached(directory: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _path(names: list[str]) -> str:
+    path = "/".join(names if len(names) <= 20 else [*names[:10], "…", *names[-10:]])
+    return path if len(path) <= 300 else f"{path[:150]}…{path[-140:]}"
+
+
+class _Counts:
+    """The disk use of every overlay, counted one after the other, as far as the budget goes."""
+
+    def __init__(self, overlays: Overlays) -> None:
+        self._overlays = overlays
+        self._linked = Linked()  # a file with several names is there once
+        self._counts: dict[str, Count] = {}
+        self._unreachable = False
+        self.finished = False
+
+    def advance(self, allowance: _Allowance) -> Usage:
+        before = self._entries()
+        for path in self._overlays.roots():
+            count = self._count(path)
+            if count is None or count.finished:
+                continue
+            if not count.advance(lambda: allowance.more(self._entries() - before)):
+                break
+        else:
+            self.finished = True
+        sizes = dict.fromkeys(self._overlays.roots(), 0)
+        sizes |= {path: count.used for path, count in self._counts.items()}
+        complete = self.finished and not self._unreachable
+        return Usage(
+            sum(sizes.values()),
+            self._entries(),
+            complete and all(count.complete for count in self._counts.values()),
+            sizes,
+            0.0,
+            sum(count.inodes for count in self._counts.values()),
         )
+
+    def _entries(self) -> int:
+        return sum(count.entries for count in self._counts.values())
+
+    def _count(self, path: str) -> Count | None:
+        if path not in self._counts:
+            try:
+                with self._overlays.directory(path) as directory:
+                    self._counts[path] = Count(directory, self._linked)
+            except (Refused, OSError):
+                self._unreachable = True
+                return None
+        return self._counts[path]

@@ -15,11 +15,8 @@ from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.protocol import Changes, Usage
 from boilerhouse.agent.survey import FRESH, Budget, Survey
 from boilerhouse.core.clock import FakeClock, SystemClock
+from tests.deep import dig, somewhere
 from tests.unit.agent.rig import Rig, open_descriptors, running
-
-
-def remove(tree: Path) -> None:
-    subprocess.run(["rm", "-rf", tree], check=True)
 
 
 async def test_usage_is_what_du_says(rig: Rig) -> None:
@@ -168,28 +165,51 @@ async def test_a_bad_since(rig: Rig) -> None:
 
 
 async def test_walks_have_a_budget(tmp_path: Path) -> None:
-    """Too many entries, too much time or too deep: the walk ends and says so."""
-    for number in range(50):
+    """Too many entries or too much time: the walk ends and says so."""
+    for number in range(600):
         (tmp_path / str(number)).touch()
     overlays = Overlays({"/w": tmp_path})
     few = Survey(overlays, SystemClock(), Budget(entries=10))
     usage = await few.usage()
-    assert (usage.complete, usage.entries) == (False, 11)
+    assert not usage.complete
+    assert 10 <= usage.entries < 600
     assert not (await few.changes([], None)).complete
-    descriptors = open_descriptors()
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1500):  # deeper than any path can be written
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
-    deep = await Survey(overlays, SystemClock()).usage()
-    assert not deep.complete
-    assert 50 < deep.entries < 300
-    assert open_descriptors() == descriptors
-    # Too deep for pytest's own removal.
-    await asyncio.to_thread(remove, tmp_path / "d")
+    none = Survey(overlays, SystemClock(), Budget(seconds=0))
+    assert not (await none.usage()).complete
+    assert not (await none.changes([], None)).complete
+
+
+async def test_a_large_tree_is_counted_to_its_end(tmp_path: Path) -> None:
+    """What one walk does not reach, the next ones do: until then the figure is a lower bound."""
+    for number in range(1000):
+        (tmp_path / str(number)).write_bytes(b"x")
+    clock = FakeClock()
+    survey = Survey(Overlays({"/w": tmp_path}), clock, Budget(entries=200))
+    figures = []
+    while not (usage := await survey.usage()).complete:
+        figures.append(usage.used)
+        assert len(figures) < 10
+        clock.advance(FRESH + 1)
+    figures.append(usage.used)
+    assert figures == sorted(set(figures))
+    assert len(figures) >= 4
+    assert (usage.entries, usage.inodes) == (1000, 1001)
+
+
+async def test_no_tree_is_too_deep() -> None:
+    """Neither for counting nor for the newest change, and few descriptors do."""
+    with somewhere() as room:
+        dig(room / "t", 3_000)
+        dig(room / "n", 130, "n" * 200, bytes(1 << 20))
+        descriptors = open_descriptors()
+        survey = Survey(Overlays({"/w": room}), SystemClock())
+        usage = await survey.usage()
+        assert usage.complete
+        assert usage.inodes == 1 + 3_002 + 132
+        assert usage.used >= 1 << 20
+        changes = await survey.changes([], None)
+        assert (changes.complete, changes.entries) == (True, 3_002 + 132)
+        assert open_descriptors() <= descriptors
 
 
 async def test_many_askers_share_one_walk(tmp_path: Path) -> None:

@@ -16,10 +16,8 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +28,7 @@ from boilerhouse.embedded.kubelet import linux
 from boilerhouse.embedded.kubelet.imagearchive import Archive, Found, images_in, open_archive
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig, read_config
 from boilerhouse.embedded.kubelet.layers import BadImage, Budget, unpack
+from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.storage import durable
 
 HOST = "host"
@@ -265,18 +264,6 @@ def normal(reference: str) -> str:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        # A layer may hold directories that even their owner may not write to.
-        for directory in _directories(path):
-            directory.chmod(0o700)
-        shutil.rmtree(path)
+        remove_tree(path)  # a layer may be as deep as its author likes, and its modes closed
     else:
         path.unlink(missing_ok=True)
-
-
-def _directories(path: Path) -> Iterator[Path]:
-    yield path
-    for root, names, _ in os.walk(path, followlinks=False):
-        for name in names:
-            found = Path(root, name)
-            if not found.is_symlink():
-                yield found

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from boilerhouse.agent.removal import remove_below
 from boilerhouse.embedded.kubelet import linux
 
 _CHUNK = 1024 * 1024
@@ -219,10 +220,7 @@ def _clear(parent: int, name: str) -> None:
 def _remove_tree(parent: int, name: str) -> None:
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
-        with os.scandir(fd) as entries:
-            names = [entry.name for entry in entries]
-        for inner in names:
-            _clear(fd, inner)
+        remove_below(fd)
     finally:
         os.close(fd)
     os.rmdir(name, dir_fd=parent)
