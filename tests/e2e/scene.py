@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.builtin_images import Builtin, Inside
 from boilerhouse.embedded.kubelet.kubelet import Settings
 from boilerhouse.embedded.kubelet.room import Requests
@@ -53,6 +54,20 @@ class Ticker:
 
 def ticker(inside: Inside) -> Builtin:
     return Ticker(inside)
+
+
+async def fetch(pod: Pod, port: int) -> bytes:
+    """Return what a Pod answers at the address that is told for a declared port."""
+    moved = pod.metadata.annotations.get(names.PORTS, "")
+    told = dict(one.split(":") for one in moved.split(",") if one)
+    number = int(told.get(str(port), port))
+    reader, writer = await asyncio.open_connection(pod.status.pod_ip, number)
+    try:
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 
 import pytest
@@ -12,7 +11,7 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import EVENTS, PODS
 from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
-from tests.e2e.scene import Scene
+from tests.e2e.scene import Scene, fetch
 from tests.e2e.tenants import Body, eventually, pod, server, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -38,10 +37,7 @@ async def test_a_pod_lives_is_used_and_goes(scene: Scene) -> None:
 
     answer = await scene.client.pods.proxy("web", 8080, "/a", query=[("b", "c d")])
     assert (answer.status, answer.body) == (200, b"hello")
-    reader, writer = await asyncio.open_connection(found.status.pod_ip, 8080)
-    writer.write(b"GET / HTTP/1.0\r\n\r\n")
-    assert (await reader.read()).endswith(b"hello")
-    writer.close()
+    assert (await fetch(found, 8080)).endswith(b"hello")
     with pytest.raises(Unavailable):
         await refused(scene, "web", 9999)
 
@@ -110,8 +106,12 @@ async def test_logs_of_this_life_and_the_last(scene: Scene) -> None:
     # As on a node: while the next life is waited for, the last one is the previous one.
     assert await scene.client.pods.log("short") == b"2\n"
     assert await scene.client.pods.log("short", previous=True) == b"2\n"
-    events = await scene.client.list(EVENTS)
-    assert "BackOff" in {event.reason for event in events.items}
+
+    async def told() -> bool:
+        events = await scene.client.list(EVENTS)
+        return "BackOff" in {event.reason for event in events.items}
+
+    await eventually(told)
     with pytest.raises(NotFound, match="container not found"):
         await scene.client.pods.run("short", ["true"])
 
@@ -353,10 +353,7 @@ async def test_two_pods_listen_on_one_port(scene: Scene) -> None:
     one, two = await scene.ready("one"), await scene.ready("two")
     assert one.status.pod_ip != two.status.pod_ip
     for found, text in ((one, b"first"), (two, b"second")):
-        reader, writer = await asyncio.open_connection(found.status.pod_ip, 8080)
-        writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        assert (await reader.read()).endswith(text)
-        writer.close()
+        assert (await fetch(found, 8080)).endswith(text)
 
 
 async def test_a_taken_port_is_told(scene: Scene) -> None:
@@ -368,13 +365,9 @@ async def test_a_taken_port_is_told(scene: Scene) -> None:
         port = thief.getsockname()[1]
         await scene.create(pod("late", server("moved", port=port)))
         found = await scene.until("late", lambda one: one.ready and bool(one.metadata.annotations))
-        told = found.metadata.annotations[names.PORTS]
-        guest, _, reached = told.partition(":")
-        assert guest == str(port)
-        reader, writer = await asyncio.open_connection(found.status.pod_ip, int(reached))
-        writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        assert (await reader.read()).endswith(b"moved")
-        writer.close()
+        guest, _, reached = found.metadata.annotations[names.PORTS].partition(":")
+        assert guest == str(port) != reached
+        assert (await fetch(found, port)).endswith(b"moved")
 
 
 async def test_a_program_that_does_not_exist_never_runs(scene: Scene) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from dataclasses import replace
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
@@ -24,22 +26,48 @@ SPEC = ContainerSpec("pod", "main", 0, HostRoot(), ("true",))
 
 def test_identities_are_distinct_and_remembered(tmp_path: Path) -> None:
     """A Pod has one identity, no other Pod has it, and a new process finds it again."""
-    identities = Identities(tmp_path)
-    taken = [identities.take(f"pod-{number}") for number in range(600)]
+    with closing(Identities(tmp_path)) as identities:
+        taken = [identities.take(f"pod-{number}") for number in range(600)]
     assert len({identity.address for identity in taken}) == 600
     assert not any(identity.address.endswith((".0", ".255")) for identity in taken)
-    assert all(identity.address.startswith("127.16.") for identity in taken)
-    again = Identities(tmp_path)
-    assert [again.take(f"pod-{number}") for number in range(600)] == taken
+    assert all(ip_address(one.address) in ip_network("127.16.0.0/12") for one in taken)
+    with closing(Identities(tmp_path)) as again:
+        assert [again.take(f"pod-{number}") for number in range(600)] == taken
+
+
+def test_two_data_directories_share_no_address_and_no_uid(tmp_path: Path) -> None:
+    """Each has a range of its own while both are in use, also if one is a copy of the other."""
+    with closing(Identities(tmp_path / "one")) as one:
+        first = [one.take(f"pod-{number}") for number in range(50)]
+        shutil.copytree(tmp_path / "one", tmp_path / "two", symlinks=True)
+        with closing(Identities(tmp_path / "two")) as two:
+            copied = [two.take(f"pod-{number}") for number in range(50)]
+            fresh = [two.take(f"new-{number}") for number in range(50)]
+    addresses = [identity.address for identity in (*first, *copied, *fresh)]
+    assert len(set(addresses)) == 150
+    assert [identity.uid for identity in copied] == [identity.uid for identity in first]
+    if os.geteuid() == 0:
+        assert not {one.uid for one in fresh} & {one.uid for one in first}
+
+
+def test_identities_of_an_earlier_release_are_kept(tmp_path: Path) -> None:
+    """A data directory without a range of its own goes on with the numbers it has."""
+    (tmp_path / "7").symlink_to("old")
+    (tmp_path / str(7 + 4096)).symlink_to("older")
+    with closing(Identities(tmp_path)) as identities:
+        old, older = identities.take("old"), identities.take("older")
+    assert old.address != older.address
+    if os.geteuid() == 0:
+        assert (old.uid, older.uid) == (1_900_000_007, 1_900_004_103)
 
 
 def test_a_freed_identity_is_not_taken_at_once(tmp_path: Path) -> None:
     """What outlives a Pod by mistake does not meet the next one."""
-    identities = Identities(tmp_path)
-    first = identities.take("a")
-    identities.free("a")
-    identities.free("never there")
-    assert identities.take("b").address != first.address
+    with closing(Identities(tmp_path)) as identities:
+        first = identities.take("a")
+        identities.free("a")
+        identities.free("never there")
+        assert identities.take("b").address != first.address
 
 
 def test_etc_holds_the_listed_files_and_no_others(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ class Bubblewrapped:
         await self.nursery.close()
         await asyncio.to_thread(self.pump.close)
         await asyncio.to_thread(self.groups.close)
+        self._identities.close()
 
 
 class PodSandbox:
