@@ -24,7 +24,7 @@ from boilerhouse.api.informers import TRIGGERS, Informers
 from boilerhouse.claims.decide import IDENTITY_DELIVERED
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
-from boilerhouse.core import names
+from boilerhouse.core import names, supervision
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.helper.client import HelperClient
@@ -142,7 +142,11 @@ class House:
 
     async def complaints(self) -> list[str]:
         """Say what is wrong with this process and the server behind it; empty when nothing is."""
-        return [*self.informers.complaints(), *await self._unready()]
+        return [
+            *self.informers.complaints(),
+            *supervision.complaints(),
+            *await self._unready(),
+        ]
 
     async def _unready(self) -> list[str]:
         """Ask the Kubernetes API whether it is whole: one whose disk is full still answers."""

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from boilerhouse.api.app import application
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.house import House
+from boilerhouse.core.supervision import supervised
 from boilerhouse.listening import Listener, ListenError, bind
 
 PORT = 3000
@@ -45,7 +46,7 @@ async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
     """Serve a house that runs, while the context lasts; yields the address."""
     listener = Listener(bound, application(house))
     await listener.start()
-    ticking = asyncio.create_task(_tick(listener), name="api-date")
+    ticking = asyncio.create_task(supervised("clock of the API", lambda: _tick(listener)))
     try:
         yield address_of(bound)
     finally:

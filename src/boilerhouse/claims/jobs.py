@@ -116,6 +116,7 @@ class Jobs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._closing = False
 
     def _ended(self, key: Key, name: str, task: asyncio.Task[None], failed: Failed) -> None:
         error = _bug(task)

@@ -25,6 +25,7 @@ from boilerhouse.cli import logs
 from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import complain
 from boilerhouse.cli.stopping import stop_on_signals
+from boilerhouse.core import supervision
 from boilerhouse.core.clock import new_uid
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.routes import Direct, Proxied
@@ -84,15 +85,17 @@ async def _operator(options: Options, probes_port: int, stop: asyncio.Event) -> 
     async with _means(options) as means, AsyncExitStack() as stack:
         elector = Elector(means.client, LEASE, f"{socket.gethostname()}-{new_uid()[:8]}")
         operator = operator_of(means, elector=elector)
-        probes = Probes(healthy=operator.manager.unhealthy, ready=operator.manager.unready)
+        manager = operator.manager
+        probes = Probes(
+            healthy=lambda: [*manager.unhealthy(), *supervision.complaints()],
+            ready=lambda: [*manager.unready(), *supervision.complaints()],
+        )
         listener = Listener(bind("0.0.0.0", [probes_port]), _Endless(probes))  # noqa: S104  probes come from the node
         await listener.start()
         stack.push_async_callback(listener.stop)
-        running = await stack.enter_async_context(
-            household(means, operator=operator, keep_helper=True)
-        )
+        await stack.enter_async_context(household(means, operator=operator, keep_helper=True))
         log.info("operator.running", namespace=means.client.namespace)
-        await running.until(stop)
+        await stop.wait()
 
 
 async def _api(options: Options, host: str, port: int, stop: asyncio.Event) -> None:
@@ -101,11 +104,11 @@ async def _api(options: Options, host: str, port: int, stop: asyncio.Event) -> N
     async with _means(options) as means, AsyncExitStack() as stack:
         stack.callback(bound.close)
         operator = operator_of(means, reconcile=False)
-        running = await stack.enter_async_context(
+        await stack.enter_async_context(
             household(means, operator=operator, keep_helper=False, bound=bound, key=key)
         )
         log.info("api.serving", api=address_of(bound), namespace=means.client.namespace)
-        await running.until(stop)
+        await stop.wait()
 
 
 @asynccontextmanager

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from boilerhouse.agent.message import Handler
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
+from boilerhouse.core.supervision import supervised
 from boilerhouse.disruptions.keep import BudgetKeeper
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import HelperSettings
@@ -83,29 +83,17 @@ def _helper(means: Means) -> HelperClient:
 
 
 class Household:
-    """What runs. `until` ends when it is told to, or raises when a part of it has died."""
+    """What runs, each part until it is told to stop."""
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()
         self._parts: list[asyncio.Task[None]] = []
 
-    def begin(self, name: str, part: Coroutine[Any, Any, None]) -> None:
-        self._parts.append(asyncio.create_task(part, name=name))
-
-    @property
-    def stopping(self) -> asyncio.Event:
-        return self._stopping
-
-    async def until(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`. A part that ends before that is a bug, and ends everything."""
-        told = asyncio.create_task(stop.wait())
-        try:
-            done, _ = await asyncio.wait([told, *self._parts], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            told.cancel()
-        for part in done - {told}:
-            part.result()
-            raise AssertionError(f"{part.get_name()} ended by itself")
+    def begin(self, name: str, part: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        """Run a part until it is told to stop; one that dies is started again."""
+        stopping = self._stopping
+        running = supervised(name, lambda: part(stopping), stopping)
+        self._parts.append(asyncio.create_task(running, name=name))
 
     async def stop(self) -> None:
         """Let every part finish what it is at."""
@@ -138,7 +126,7 @@ async def household(
                 shelf=means.shelf,
             )
         stack.push_async_callback(running.stop)
-        running.begin("operator", operator.run(running.stopping))
+        running.begin("operator", operator.run)
         if keep_helper:
             keeper = HelperKeeper(
                 means.client,
@@ -148,12 +136,12 @@ async def household(
                 recorder=operator.recorder,
             )
             manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
-            running.begin("helper", manager.run(running.stopping))
+            running.begin("helper", manager.run)
             policies = PolicyKeeper(
                 means.client, clock=operator.clock, chance=rng(), recorder=operator.recorder
             )
             watched = Manager(informers=[policies.informer], controllers=[policies.controller])
-            running.begin("policies", watched.run(running.stopping))
+            running.begin("policies", watched.run)
             budgets = BudgetKeeper(
                 means.client,
                 pods=operator.pod_informer,
@@ -164,7 +152,7 @@ async def household(
                 way=means.way,
             )
             counted = Manager(informers=[budgets.informer], controllers=[budgets.controller])
-            running.begin("budgets", counted.run(running.stopping))
+            running.begin("budgets", counted.run)
             dead = PostMortems(
                 means.client,
                 pods=operator.pod_informer,
@@ -175,7 +163,7 @@ async def household(
                 recorder=operator.recorder,
             )
             kept = Manager(informers=[dead.informer], controllers=[dead.deaths, dead.sweeper])
-            running.begin("postmortems", kept.run(running.stopping))
+            running.begin("postmortems", kept.run)
         if house is not None and bound is not None:
             from boilerhouse.api.serving import serving
 

@@ -132,7 +132,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
         running = await stack.enter_async_context(
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
-        running.begin("collector", collect_when_quiet(means.way, running.stopping))
+        running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))
         STDOUT.write(_where(world, means.api_url) + "\n")
         if not is_loopback(line.kube_host):
             log.warning(
@@ -150,7 +150,7 @@ async def _serve(directory: Path, line: UpLine) -> None:
         )
         died = world.kubelet.died
         died.add_done_callback(lambda _: stop.set())
-        await running.until(stop)
+        await stop.wait()
         if died.done():
             raise SandboxError("the fork server has died, and every container with it: start again")
         log.info("up.stopping")

@@ -15,7 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from boilerhouse.core import supervision
 from boilerhouse.core.clock import Clock
+from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded import builtin
 from boilerhouse.embedded.background.collector import Collector
 from boilerhouse.embedded.background.definitions import Definitions
@@ -58,6 +60,7 @@ log = structlog.get_logger()
 _Verb = Callable[[Target, Request, Rendering], Awaitable[Reply]]
 # What other objects are in. Those who look after one hear of it, and of all that goes.
 _HOLDERS = (crd.RESOURCE, "namespaces")
+_PART = "apiserver."  # what the names of our background tasks begin with
 
 
 class ApiServer:
@@ -109,26 +112,22 @@ class ApiServer:
         self._begin()
         self._stop_following = self._store.follow(self._follow)
         self._tasks = [
-            asyncio.create_task(self._collector.passes.run(), name="apiserver.collector"),
-            asyncio.create_task(self._namespaces.passes.run(), name="apiserver.namespaces"),
-            asyncio.create_task(self._definitions.passes.run(), name="apiserver.definitions"),
-            asyncio.create_task(self._expiry.run(), name="apiserver.expiry"),
+            asyncio.create_task(supervised(f"{_PART}{name}", run), name=f"{_PART}{name}")
+            for name, run in (
+                ("collector", self._collector.passes.run),
+                ("namespaces", self._namespaces.passes.run),
+                ("definitions", self._definitions.passes.run),
+                ("expiry", self._expiry.run),
+            )
         ]
-        for task in self._tasks:
-            task.add_done_callback(self._ended)
         self._serving = True
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Be unready once a part of us has died: what it did is not done any more."""
-        if not task.cancelled() and task.exception() is not None:
-            self._serving = False
-            log.error("apiserver.part_died", part=task.get_name(), exc_info=task.exception())
 
     def _unready(self) -> list[str]:
         """Say what keeps us from being whole."""
         if not self._serving:
             return ["not serving"]
         failing = [f"{faults.part} fails, see the log" for faults in self._faults if faults]
+        failing += [died for died in supervision.complaints() if died.startswith(_PART)]
         return [f"writes fail: {self._store.trouble}", *failing] if self._store.trouble else failing
 
     async def stop(self) -> None:

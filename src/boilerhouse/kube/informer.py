@@ -37,6 +37,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from boilerhouse.core.clock import Random, rng
+from boilerhouse.core.supervision import supervised
 from boilerhouse.kube import selectors
 from boilerhouse.kube.cache import Cache, Change, Index
 from boilerhouse.kube.client import ALL, Client
@@ -94,7 +95,8 @@ class Informer(Generic[T]):
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Informer[T]]:
         """Run in the background while the context lasts."""
-        task = asyncio.create_task(self.run(), name=f"informer {self.resource}")
+        name = f"informer {self.resource}"
+        task = asyncio.create_task(supervised(name, self.run), name=name)
         try:
             yield self
         finally:

@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
+from boilerhouse.core.supervision import supervised
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Object
 from boilerhouse.kube.resources import EVENTS, Resource
@@ -92,7 +93,7 @@ class Events:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Events]:
         """Send what is told while the context lasts, and at its end what still waits."""
-        task = asyncio.create_task(self._send_for_ever(), name="events")
+        task = asyncio.create_task(supervised("events", self._send_for_ever), name="events")
         try:
             yield self
         finally:

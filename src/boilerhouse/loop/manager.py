@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from boilerhouse.core.supervision import supervised
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.leader import Elector
 from boilerhouse.loop import metrics
@@ -45,7 +46,7 @@ class Manager:
         self._everywhere = [c for c in controllers if c not in self._led]
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run until `stopping` is set. A bug that ends a controller ends this too, by raising."""
+        """Run until `stopping` is set. A controller that a bug has ended is started again."""
         async with AsyncExitStack() as stack:
             for informer in self._informers:
                 await stack.enter_async_context(informer.running())
@@ -54,7 +55,7 @@ class Manager:
             log.info("manager.running", controllers=len(self._everywhere) + len(self._led))
             async with asyncio.TaskGroup() as group:
                 for controller in self._everywhere:
-                    group.create_task(controller.run(stopping, self._grace))
+                    group.create_task(self._controller(controller, stopping))
                 election = None
                 if self._elector is not None and self._led:
                     election = group.create_task(self._elector.run(lambda: self._lead(stopping)))
@@ -98,4 +99,10 @@ class Manager:
         with metrics.LEADING.track_inprogress():
             async with asyncio.TaskGroup() as group:
                 for controller in self._led:
-                    group.create_task(controller.run(stopping, self._grace))
+                    group.create_task(self._controller(controller, stopping))
+
+    async def _controller(
+        self, controller: Controller[Any, Any, Any], stopping: asyncio.Event
+    ) -> None:
+        name = f"controller {controller.name}"
+        await supervised(name, lambda: controller.run(stopping, self._grace), stopping)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from boilerhouse.core import supervision
 from boilerhouse.embedded.provision import NAMESPACE
-from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS
+from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Key
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import Rest
 
@@ -183,3 +185,28 @@ async def test_a_cluster_that_is_away_is_503(rest: Rest) -> None:
     await rest.server.stop()
     answer = await rest.get("/workloads/web")
     assert answer.status_code in (404, 503)
+
+
+async def test_a_dead_background_task_is_seen_and_lives_again(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that a bug has ended: health is 503 and names it, and it works again."""
+    monkeypatch.setattr(supervision, "RECOVERED_SECONDS", 0.3)
+    controller = rest.house.operator.workloads
+    take = controller.queue.take
+
+    async def broken() -> Any:
+        monkeypatch.setattr(controller.queue, "take", take)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(controller.queue, "take", broken)
+    # A worker that waits in the old one wakes by this, and meets the broken one next.
+    controller.queue.add(Key("boilerhouse", "nothing"))
+    async with asyncio.timeout(30):
+        while (health := await rest.get("/health")).status_code == 200:
+            await asyncio.sleep(0.01)
+    assert f"controller {controller.name} failed and is started again" in health.json()["error"]
+    async with asyncio.timeout(30):
+        while (await rest.get("/health")).status_code != 200:
+            await asyncio.sleep(0.05)
+    await rest.world.ready_workload("later")

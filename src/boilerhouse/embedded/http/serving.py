@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.http import pki
 from boilerhouse.embedded.http.asgi import Application, Handler
 from boilerhouse.listening import Listener, ListenError, bind
@@ -45,8 +46,10 @@ class Serving:
         for listener in self._listeners:
             await listener.start()
         self._background = [
-            asyncio.create_task(self._tick()),
-            asyncio.create_task(self._renew(clock, hosts)),
+            asyncio.create_task(supervised("clock of the listeners", self._tick)),
+            asyncio.create_task(
+                supervised("renewal of certificates", lambda: self._renew(clock, hosts))
+            ),
         ]
 
     async def stop(self) -> None:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.kubelet.answering import Answers
 from boilerhouse.embedded.kubelet.builtin_images import Builtins
 from boilerhouse.embedded.kubelet.claims import Claims
@@ -153,8 +152,13 @@ class Kubelet:
             self._take(pod)
         resources.push_async_callback(self._leave)
         evictions = Evictions(self._workers.values, self._house.memory, disk_seconds)
-        for work in (self._scheduler.run(), node.run(), evictions.run()):
-            resources.push_async_callback(_ended, _begun(work))
+        for name, work in (
+            ("kubelet scheduler", self._scheduler.run),
+            ("kubelet node status", node.run),
+            ("kubelet disk limits", evictions.run),
+        ):
+            task = asyncio.create_task(supervised(name, work), name=name)
+            resources.push_async_callback(_ended, task)
 
     async def close(self) -> None:
         """End every process; the Pods stay, and run again when we do."""
@@ -264,10 +268,6 @@ def _standing(pod: Dynamic) -> int:
     if pod.status.get("startTime"):
         return 0
     return 1 if pod.spec.get("nodeName") else 2
-
-
-def _begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

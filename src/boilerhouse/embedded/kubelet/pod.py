@@ -20,6 +20,7 @@ from typing import Any, cast
 import structlog
 
 from boilerhouse.core import names
+from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.claims import Claims
 from boilerhouse.embedded.kubelet.container import Network, Sandbox, SandboxError, Sandboxes
@@ -159,7 +160,9 @@ class PodWorker:
     async def _run(self) -> None:
         if self.finished:
             self._reporter.silence()  # its last word was said in an earlier life of ours
-        reporting = asyncio.create_task(self._reporter.run(), name="reporter")
+        reporting = asyncio.create_task(
+            supervised(f"status of Pod {self.pod.metadata.name}", self._reporter.run)
+        )
         try:
             await self._live_and_end()
             if not self._ending.asked.is_set():  # it came to its end by itself
