@@ -203,10 +203,10 @@ async def test_a_dead_background_task_is_seen_and_lives_again(
     # A worker that waits in the old one wakes by this, and meets the broken one next.
     controller.queue.add(Key("boilerhouse", "nothing"))
     async with asyncio.timeout(30):
-        while (health := await rest.get("/health")).status_code == 200:
+        while (health := await rest.get("/health")).status_code == 200:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert f"controller {controller.name} failed and is started again" in health.json()["error"]
     async with asyncio.timeout(30):
-        while (await rest.get("/health")).status_code != 200:
+        while (await rest.get("/health")).status_code != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await rest.world.ready_workload("later")
