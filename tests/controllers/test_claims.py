@@ -136,7 +136,7 @@ async def test_a_pending_claim_takes_up_a_repaired_workload(world: World) -> Non
     world.kubelet.behaviour = serves
     name = await world.claim("alice")
     crashing = await world.until(
-        CLAIMS, name, lambda c: c.status is not None and "CrashLoop" in c.status.detail
+        CLAIMS, name, lambda c: c.status is not None and "crashed 2 times" in c.status.detail
     )
     repaired = {"spec": {"entrypoint": {"cmd": "/bin/serve"}}}
     await world.client.merge_patch(WORKLOADS, "web", repaired)

@@ -17,6 +17,7 @@ from boilerhouse.api.errors import Problem, bad_request, conflict
 from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
+from boilerhouse.instances.pods import crashes
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.status import ApiError, BadRequest, NotFound
@@ -28,7 +29,8 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MISSING = ("executable file not found", "no such file or directory", "not found in $path")
 _DENIED = ("permission denied", "exec format error", "is a directory")
 _HALTED = "is halted"
-_DEAD = ("container not found", "is not running", "not running", "cannot exec in a stopped")
+_NO_CONTAINER = "container not found"
+_DEAD = (_NO_CONTAINER, "is not running", "not running", "cannot exec in a stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
     if isinstance(error, CommandTimeout):
         raise error
     if error.status_code in (400, 404, 500) and any(words in said for words in _DEAD):
-        raise _dead(pod.metadata.name, pod.status.phase, error.message) from error
+        raise _dead(pod.metadata.name, pod.status.phase, _not_running(pod, error)) from error
     if _HALTED in said:
         why = "its files are being saved or restored"
         raise _halted(pod.metadata.name, pod.status.phase, why) from error
@@ -81,6 +83,19 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
     if isinstance(error, NotFound | BadRequest):
         raise _dead(pod.metadata.name, pod.status.phase, error.message) from error
     raise error
+
+
+def _not_running(pod: Pod, error: ApiError) -> str:
+    """Say why there is no program to run anything beside: nodes say only that there is none."""
+    crashed = crashes(pod)
+    if crashed:
+        return (
+            f"its program {crashed}, and is started again after a back-off; see"
+            f" `boilerhouse logs {pod.metadata.name} --previous`"
+        )
+    if _NO_CONTAINER in error.message.lower():
+        return "its program does not run now, and is started again"
+    return error.message
 
 
 def _halted(name: str, phase: str, why: str) -> Problem:

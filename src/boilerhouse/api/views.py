@@ -18,6 +18,8 @@ from boilerhouse.claims.model import ClaimStatus, Endpoint, Release
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
+from boilerhouse.instances.pods import crashes, restarts_of
+from boilerhouse.instances.pods import instance as seen_of
 from boilerhouse.kube.kinds import Pod
 
 
@@ -119,9 +121,26 @@ def instance(pod: Pod, claim: Claim | None) -> Instance:
         node=pod.spec.node_name or None,
         ready=pod.ready,
         terminating=True if meta.deletion_timestamp is not None else None,
-        restarts=sum(container.restart_count for container in status.container_statuses),
-        detail=": ".join(part for part in (status.reason, status.message) if part) or None,
+        restarts=restarts_of(pod),
+        detail=_what_is_wrong(pod, claim) or None,
     )
+
+
+def _what_is_wrong(pod: Pod, claim: Claim | None) -> str:
+    """Say what keeps an instance from being used, and what it has gone through."""
+    status = pod.status
+    ended = ": ".join(part for part in (status.reason, status.message) if part)
+    if ended:
+        return ended
+    crashed = crashes(pod)
+    if crashed:
+        return f"{crashed}; see `boilerhouse logs {pod.metadata.name} --previous`"
+    if pod.ready or pod.metadata.deletion_timestamp is not None:
+        return ""
+    # The claim knows kubelet's words about the probe.
+    told = "" if claim is None or claim.status is None else claim.status.detail
+    seen = seen_of(pod)
+    return told or seen.image_failure or seen.unschedulable or seen.trouble or seen.unready
 
 
 def tenant_claim(claim: Claim) -> TenantClaim:
@@ -154,9 +173,12 @@ def tenants(claims: Iterable[Claim]) -> list[Tenant]:
 
 
 def claimed(
-    claim: Claim, *, source: str | None, stages: Mapping[str, float], total: float
+    claim: Claim, pod: Pod | None, *, source: str | None, stages: Mapping[str, float], total: float
 ) -> Claimed:
-    """Show how a claim ended. The endpoint is that of an Active claim only."""
+    """Show how a claim ended. The endpoint is that of an Active claim only.
+
+    An instance that runs and has crashed before is told of: it may well do so again.
+    """
     status = claim.status or ClaimStatus()
     active = status.phase == ClaimPhase.ACTIVE
     return Claimed(
@@ -169,7 +191,7 @@ def claimed(
         endpoint=_endpoint(status.endpoint) if active else None,
         source=source if active else None,
         claimed_at=_time(status.claimed_at),
-        detail=status.detail or None,
+        detail=status.detail or (_what_is_wrong(pod, claim) if pod and active else "") or None,
     )
 
 

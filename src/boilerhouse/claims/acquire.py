@@ -32,6 +32,7 @@ from boilerhouse.claims.read import claim_seen
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.spares import Spares
+from boilerhouse.claims.status import CRASH_LOOP
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
@@ -301,6 +302,8 @@ class Acquirer:
             return self.alive(claim)
         if _is_to_be_had_back(claim) or _is_lost_to_us(claim):
             return True
+        if _is_in_a_crash_loop(claim):
+            return True
         phase = phase_of(claim)
         if _is_leaving(claim):
             # Not ours to remove while a finalizer holds it.
@@ -350,6 +353,15 @@ def _is_to_be_had_back(claim: Claim) -> bool:
 def _is_lost_to_us(claim: Claim) -> bool:
     """Whether it was deleted and could not be saved, and no try is about to be made."""
     return claim.metadata.deletion_timestamp is not None and claim_seen(claim).stuck
+
+
+def _is_in_a_crash_loop(claim: Claim) -> bool:
+    """Whether its program ends again and again: who asks is told now, as time does not help."""
+    status = claim.status
+    if status is None or status.phase != ClaimPhase.ACTIVE or _is_to_go(claim):
+        return False
+    ready = find(status.conditions, INSTANCE_READY)
+    return ready is not None and ready.reason == CRASH_LOOP
 
 
 def _usable(claim: Claim) -> bool:

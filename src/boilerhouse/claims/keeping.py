@@ -42,6 +42,7 @@ from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import IdleAction, WorkloadSpec
 
 GIB = 1 << 30
+LOOK_AGAIN = timedelta(seconds=5)  # at an instance that is not ready
 # Kubelet evicts at twice diskGb, and an eviction loses the files: they are saved before that.
 TOO_MUCH = 1.5
 
@@ -65,14 +66,26 @@ def keep(seen: Seen, claim: ClaimSeen) -> Plan:
     told = _told(seen, claim, pod, spec)
     if told is not None:
         return told
-    plans = [_deliver(seen, claim, pod), _idle(seen, claim, pod, spec), _usage(seen, pod, spec)]
+    plans = [
+        _unready(pod, claim),
+        _deliver(seen, claim, pod),
+        _idle(seen, claim, pod, spec),
+        _usage(seen, pod, spec),
+    ]
     waits = []
     for plan in plans:
         if not isinstance(plan, Wait):
             return plan
         waits.append(plan)
     soonest = min((wait.again_in for wait in waits if wait.again_in is not None), default=None)
-    return Wait(next((wait.why for wait in waits if wait.why), "the claim is met"), soonest)
+    return Wait(next((wait.why for wait in waits if wait.why), "claim satisfied"), soonest)
+
+
+def _unready(pod: InstanceSeen, claim: ClaimSeen) -> Wait:
+    """Look again at an instance that is not ready: what its probe says may have changed."""
+    if pod.usable:
+        return Wait("")
+    return Wait(claim.status.detail, LOOK_AGAIN if pod.running and not pod.trouble else None)
 
 
 def what_became(claim: ClaimSeen, pod: InstanceSeen | None) -> str:

@@ -35,7 +35,16 @@ from boilerhouse.claims.seen import (
     WriteIntent,
     WriteStatus,
 )
-from boilerhouse.claims.status import failed, farewell, leave, moved, recovered, said, with_instance
+from boilerhouse.claims.status import (
+    failed,
+    farewell,
+    leave,
+    moved,
+    recovered,
+    said,
+    unusable,
+    with_instance,
+)
 from boilerhouse.claims.trying import NOW, attempt, setback_of, waiting
 from boilerhouse.core.names import READY, TENANT_RULE, is_tenant_id
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
@@ -43,6 +52,7 @@ from boilerhouse.workloads.machine import WorkloadPhase
 
 IMAGE_PATIENCE = timedelta(minutes=1)  # kubelet has tried three times by then
 LOOK_AGAIN = timedelta(seconds=5)  # at an instance that starts and that nothing is heard of
+LOOK_SOON = timedelta(seconds=2)  # at one that runs and is not ready: its probe may say why by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +217,8 @@ def _ready(
         return _Starting(detail, left) if left > NOW else _Blocked("ImageUnavailable", detail)
     if pod.unschedulable:
         return _Starting(f"no node can take the instance: {pod.unschedulable}")
-    return _Starting(pod.trouble)
+    why = unusable(pod)
+    return _Starting(why, LOOK_SOON if pod.running and not (pod.ready or why) else None)
 
 
 def _has_rival(seen: Seen) -> bool:

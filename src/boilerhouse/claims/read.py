@@ -31,6 +31,7 @@ from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
+from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.seen import Blueprint, ClaimRef, InstanceSeen
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
@@ -107,6 +108,7 @@ class Reader:
     healthy: Callable[[str], bool]
     turn: Callable[[InstanceSeen], str]  # the node that an instance is to leave now
     patience: Patience
+    readiness: Readiness
     clock: Clock
     views: Views[Claim, ClaimSeen] = field(default_factory=lambda: Views(claim_seen))
 
@@ -138,6 +140,7 @@ class Reader:
                 # (seen: for as long as no other Pod changed) still answers when it is asked.
                 pod = await self.instances.look_live(claim.intent.pod)
                 pod = None if pod is None else self.patience.timed(pod)
+            pod = None if pod is None else await self.readiness.explain(pod)
         workload = await self.blueprints.look(claim.workload)
         return self._with_spare(key, self._seen(key, claim, workload, pod, strays))
 

@@ -23,6 +23,8 @@ SNAPSHOT_CONFLICT = "SnapshotConflict"
 SAVED_IN_PART = "SavedInPart"
 DISK_PRESSURE = "DiskPressure"
 
+CRASH_LOOP = "CrashLoopBackOff"  # a reason of InstanceReady: waiting will not help
+
 
 def moved(claim: ClaimSeen, phase: ClaimPhase, detail: str) -> ClaimStatus:
     """Return the status in another phase, or the same: the only way to write one."""
@@ -93,14 +95,24 @@ def stating(
     return structs.replace(status, conditions=conditions)
 
 
+def unusable(pod: InstanceSeen) -> str:
+    """Say why an instance that is there cannot be used; nothing if there is nothing known."""
+    if pod.backing_off:
+        return f"{pod.trouble}; see `boilerhouse logs {pod.name} --previous`"
+    if pod.unready and not pod.image_failure:
+        return f"the instance runs but is not ready: {pod.unready}"
+    return pod.image_failure or pod.trouble
+
+
 def with_instance(seen: Seen, status: ClaimStatus, pod: InstanceSeen) -> ClaimStatus:
     """Return the status with what is to be said of an instance that is there."""
-    why = pod.trouble or pod.image_failure or "the instance is not ready"
+    why = "" if pod.usable else unusable(pod) or "the instance is not ready"
     ready = (
         (ConditionStatus.TRUE, "Ready", "")
         if pod.usable
-        else (ConditionStatus.FALSE, "NotReady", why)
+        else (ConditionStatus.FALSE, CRASH_LOOP if pod.backing_off else "NotReady", why[:SAID])
     )
+    status = structs.replace(status, detail=why)
     # The files lie in memory: a machine that was down has lost them, and its agents begin anew.
     life = f"after {pod.agent_restarts} restarts of the agent" if pod.agent_restarts else ""
     before = find(status.conditions, IDENTITY_DELIVERED)

@@ -67,6 +67,7 @@ TABLES: dict[str, dict[str, Cell]] = {
         "WORKLOAD": _at("spec", "workloadRef"),
         "PHASE": _at("status", "phase"),
         "AGE": _at("createdAt"),
+        "DETAIL": _at("status", "detail"),
     },
     "instances": {
         "NAME": _at("name"),
@@ -74,8 +75,10 @@ TABLES: dict[str, dict[str, Cell]] = {
         "WORKLOAD": _at("workloadRef"),
         "PHASE": _at("phase"),
         "READY": _at("ready"),
+        "RESTARTS": _at("restarts"),
         "IP": _at("ip"),
         "AGE": _at("createdAt"),
+        "DETAIL": _at("detail"),
     },
     "tenants": {
         "TENANT": _at("tenantId"),
@@ -84,6 +87,7 @@ TABLES: dict[str, dict[str, Cell]] = {
         "SOURCE": _at("source"),
         "INSTANCE": _at("instanceId"),
         "ENDPOINT": _endpoint,
+        "DETAIL": _at("detail"),
     },
     "images": {
         "NAME": _at("name"),

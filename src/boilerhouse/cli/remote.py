@@ -212,11 +212,16 @@ def logs(
             show_default=False,
         ),
     ] = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="What it wrote before it was last restarted.")
+    ] = False,
 ) -> None:
     """Print what an instance has written."""
     from boilerhouse.cli.tail import run
 
-    with_rest(lambda rest: run(rest, instance, follow=follow, tail=tail, since=since))
+    with_rest(
+        lambda rest: run(rest, instance, follow=follow, previous=previous, tail=tail, since=since)
+    )
 
 
 def add_to(app: typer.Typer) -> None:

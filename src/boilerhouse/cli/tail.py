@@ -7,9 +7,13 @@ import sys
 from boilerhouse.cli.rest import Rest, segment
 
 
-def run(rest: Rest, instance: str, *, follow: bool, tail: int | None, since: str | None) -> int:
+def run(
+    rest: Rest, instance: str, *, follow: bool, previous: bool, tail: int | None, since: str | None
+) -> int:
     """Copy the log to stdout, as bytes, as they come."""
     query = {"follow": "true"} if follow else {}
+    if previous:
+        query["previous"] = "true"
     if tail is not None:
         query["tail"] = str(tail)
     if since is not None:

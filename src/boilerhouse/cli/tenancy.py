@@ -25,14 +25,25 @@ def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, 
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
     elif status == 202:
-        why = f": {body['detail']}" if body.get("detail") else ""
-        typer.echo(f"{tenant} has no instance of {workload} yet ({body['phase']}{why})", err=True)
+        typer.echo(_not_yet(tenant, workload, body), err=True)
     else:
         endpoint = body.get("endpoint") or {}
         where = f" at {endpoint['host']}:{endpoint['port']}" if endpoint.get("port") else ""
         took = f"{body['source']}, {body['timings']['total']:.1f} ms"
         typer.echo(f"{body['instanceId']}{where} ({took})")
+        if body.get("detail"):
+            typer.echo(f"boilerhouse: {body['instanceId']}: {body['detail']}", err=True)
     return PENDING if status == 202 else 0
+
+
+def _not_yet(tenant: str, workload: str, body: Mapping[str, Any]) -> str:
+    """Say why a claim has no instance that can be used."""
+    why = body.get("detail", "")
+    if body.get("instanceId"):
+        cause = why or "it is not ready"
+        return f"{tenant}'s instance {body['instanceId']} of {workload} cannot be used: {cause}"
+    phase = f"{body['phase']}: {why}" if why else body["phase"]
+    return f"{tenant} has no instance of {workload} yet ({phase})"
 
 
 def release(

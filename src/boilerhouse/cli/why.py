@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -24,8 +26,13 @@ def run(rest: Rest, what: str, output: str) -> int:
         return 0
     passes = told["passes"]
     for entry in passes[-SHOWN:]:
-        typer.echo(f"{entry['at']}  {decided(entry['plan'])}  ({entry['result']})")
+        typer.echo(f"{entry['at']}  {decided(entry['plan'])}{_ended(entry['result'])}")
     return 0
+
+
+def _ended(result: str) -> str:
+    """Say how a pass ended, if that is more than that it was carried out."""
+    return "" if result in ("done", "again") else f"  ({result})"
 
 
 def decided(plan: Any) -> str:
@@ -35,14 +42,33 @@ def decided(plan: Any) -> str:
     match plan.get("verb"):
         case "Wait":
             again = plan.get("again_in")
-            return f"wait: {plan.get('why')}" + (f" (look again in {again})" if again else "")
+            return f"wait: {plan.get('why')}" + (
+                f" (look again in {_span(again)})" if again else ""
+            )
         case "WriteStatus":
             status = plan["status"]
             detail = f": {status['detail']}" if status.get("detail") else ""
             return f"write {status.get('phase', 'status')} ({plan.get('reason')}){detail}"
         case "Do":
             steps = plan.get("steps") or [plan.get("step")]
-            return "do " + ", ".join(str(step.get("verb")) for step in steps if step)
+            return "do: " + ", ".join(_words(str(step.get("verb"))) for step in steps if step)
         case verb:
             told = {key: value for key, value in plan.items() if key != "verb"}
             return f"{verb} {msgspec.json.encode(told).decode()}"
+
+
+def _words(verb: str) -> str:
+    """Say a verb as people do: AddFinalizer is `add finalizer`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", verb).lower()
+
+
+def _span(text: str) -> str:
+    """Say a duration of ISO 8601 in seconds, minutes or hours."""
+    try:
+        seconds = msgspec.convert(text, timedelta).total_seconds()
+    except msgspec.ValidationError:
+        return text
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.3g} s"

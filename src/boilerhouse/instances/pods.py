@@ -42,8 +42,10 @@ def instance(pod: Pod) -> InstanceSeen:
     tenant = _named(TENANT_CONTAINER, containers)
     agent = _named(AGENT_CONTAINER, sidecars)
     restarts = sum([container.restart_count for container in containers])
+    restored = RestoredSeen.parse(noted.get(names.RESTORED, ""))
     # Of all others there is nothing to tell.
     ailing = [one for one in (*sidecars, *containers) if one.state.waiting or one.restart_count]
+    trouble = _trouble(ailing, restored)
     return InstanceSeen(
         name=meta.name,
         uid=meta.uid,
@@ -66,13 +68,15 @@ def instance(pod: Pod) -> InstanceSeen:
         ended=_ended(pod),
         unschedulable=_unschedulable(pod),
         image_failure=_image_failure(ailing),
-        trouble=_trouble(ailing),
+        trouble=trouble,
+        backing_off=any(_backs_off(container) for container in ailing),
+        unready="" if pod.ready or trouble else _unready(pod),
         restarts=restarts,
         crashed=restarts > 0 and any(_crashed(container) for container in containers),
         agent_restarts=0 if agent is None else agent.restart_count,
         overlays=any(volume.name.startswith(OVERLAY_VOLUMES) for volume in pod.spec.volumes),
         awaits=_awaited(pod),
-        restored=RestoredSeen.parse(noted.get(names.RESTORED, "")),
+        restored=restored,
         container="" if tenant is None else tenant.container_id,
         tenant_runs=tenant is not None and tenant.state.running is not None,
         # A node that says nothing of its sidecars says at least that the Pod runs.
@@ -144,16 +148,77 @@ def _image_failure(containers: list[ContainerStatus]) -> str:
     return ""
 
 
-def _trouble(containers: list[ContainerStatus]) -> str:
+def crashes(pod: Pod) -> str:
+    """Say how often the tenant's program has ended by itself; nothing if it never did.
+
+    That it was ended to be given its files is no crash: `restored` names that container.
+    """
+    tenant = _named(TENANT_CONTAINER, pod.status.container_statuses)
+    if tenant is None:
+        return ""
+    return _crashes(tenant, RestoredSeen.parse(pod.metadata.annotations.get(names.RESTORED, "")))
+
+
+def restarts_of(pod: Pod) -> int:
+    """Count the restarts of an instance, without the one that brought its tenant's files."""
+    count = sum(container.restart_count for container in pod.status.container_statuses)
+    restored = RestoredSeen.parse(pod.metadata.annotations.get(names.RESTORED, ""))
+    return max(0, count - _ours(restored))
+
+
+def _ours(restored: RestoredSeen | None) -> int:
+    return 1 if restored is not None and restored.container else 0
+
+
+def _crashes(container: ContainerStatus, restored: RestoredSeen | None) -> str:
+    ended = container.state.terminated or container.last_state.terminated
+    if ended is None or ended.reason == _CUT_OFF:
+        return ""
+    tenant = container.name == TENANT_CONTAINER
+    if tenant and restored is not None and ended.container_id == restored.container != "":
+        return ""
+    count = container.restart_count - (_ours(restored) if tenant else 0)
+    count = max(1, count + (container.state.running is None))
+    how = "crashed" if ended.exit_code else "exited"
+    said = "" if ended.reason in ("Error", "Completed") else ended.reason
+    what = _sentence(f"exit code {ended.exit_code}", said, ended.message)
+    who = "" if tenant else f"{container.name} "
+    return f"{who}{how} {count} time{'' if count == 1 else 's'}: {what}"
+
+
+def _backs_off(container: ContainerStatus) -> bool:
+    waiting = container.state.waiting
+    return waiting is not None and waiting.reason == "CrashLoopBackOff"
+
+
+def _trouble(containers: list[ContainerStatus], restored: RestoredSeen | None) -> str:
     for container in containers:
         waiting = container.state.waiting
         if waiting is not None and waiting.reason not in _NO_TROUBLE:
-            return _sentence(container.name, waiting.reason, waiting.message)
+            crashed = _crashes(container, restored) if _backs_off(container) else ""
+            return crashed or _sentence(container.name, waiting.reason, waiting.message)
     for container in containers:
-        last = container.last_state.terminated
-        if container.restart_count and last is not None and not container.ready:
-            why = f"restarted {container.restart_count} times, last exit code {last.exit_code}"
-            return _sentence(container.name, last.reason, why)
+        if container.restart_count and not container.ready:
+            crashed = _crashes(container, restored)
+            if crashed:
+                return crashed
+    return ""
+
+
+def _unready(pod: Pod) -> str:
+    """Say which probe a Pod waits for all of whose containers run; nothing if there is none."""
+    containers = pod.status.container_statuses
+    if pod.status.phase != "Running" or any(one.state.running is None for one in containers):
+        return ""
+    for container in pod.spec.containers:
+        probe = container.readiness_probe
+        if probe is not None:
+            how = "exec"
+            if probe.http_get is not None:
+                how = f"http {probe.http_get.port}{probe.http_get.path}"
+            elif probe.tcp_socket is not None:
+                how = f"tcp {probe.tcp_socket.port}"
+            return f"its readiness probe ({how}) has not succeeded yet"
     return ""
 
 

@@ -123,6 +123,20 @@ class Resources(Part, frozen=True):
     limits: dict[str, str] = {}
 
 
+class HttpGet(Part, frozen=True):
+    path: str = ""
+    port: int | str = 0
+
+
+class TcpSocket(Part, frozen=True):
+    port: int | str = 0
+
+
+class Probe(Part, frozen=True):
+    http_get: HttpGet | None = None
+    tcp_socket: TcpSocket | None = None
+
+
 class Container(Part, frozen=True):
     name: str = ""
     image: str = ""
@@ -132,6 +146,7 @@ class Container(Part, frozen=True):
     ports: list[Port] = []
     resources: Resources = Resources()
     restart_policy: str = ""
+    readiness_probe: Probe | None = None
 
 
 class Volume(Part, frozen=True):
@@ -164,6 +179,7 @@ class Terminated(Part, frozen=True):
     message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class ContainerState(Part, frozen=True):

@@ -39,6 +39,7 @@ from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.identity import Identities
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
+from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.cache import by_label
 from boilerhouse.kube.client import Client
@@ -122,6 +123,7 @@ class Operator:
         self.instances = Instances(client, self.pod_informer)
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
+        self._readiness = Readiness(client, clock)
         self.jobs = Jobs(lambda key: self.claims.queue.add(key), saves=saves, here=reconcile)
         self._files = Files(
             snapshots, hooks or ExecHooks(client), self.instances, self.memory, self.events
@@ -253,6 +255,7 @@ class Operator:
             refusals=refusals,
             failures=failures,
             patience=Patience(self.clock),
+            readiness=self._readiness,
             clock=self.clock,
             chance=self._chance,
         )
@@ -292,6 +295,7 @@ class Operator:
             healthy=nodes.healthy,
             turn=self.cordons.turn,
             patience=Patience(self.clock),
+            readiness=self._readiness,
             clock=self.clock,
         )
         applier = ClaimApplier(

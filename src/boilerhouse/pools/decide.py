@@ -12,6 +12,7 @@ same write, so taking one is what wakes this up, and deleting one that was just 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -46,6 +47,9 @@ MOST_STEPS = 64  # in one pass
 NOW = timedelta(0)
 
 FILLED = "Filled"
+SAID = 1024  # characters of a detail that a condition repeats
+LOOK_SOON = timedelta(seconds=2)  # at a Pod that runs and is not ready: its probe may say why then
+LOOK_AGAIN = timedelta(seconds=5)  # at one whose probe fails
 
 
 def decide(seen: Seen) -> Plan:
@@ -69,7 +73,8 @@ def decide(seen: Seen) -> Plan:
     status = _status(seen, pool, kept)
     if status != pool.status:
         return WriteStatus(status, str(status.phase))
-    return Wait(status.detail or "the pool is as it should be", _next_look(kept, fill))
+    as_it_is = "pool satisfied" if status.phase == PoolPhase.HEALTHY else "instances are starting"
+    return Wait(status.detail or as_it_is, _next_look(kept, fill))
 
 
 def _drain(pool: PoolSeen | None, alive: Sequence[InstanceSeen]) -> Plan:
@@ -163,20 +168,21 @@ def _status(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> PoolSta
     else:
         target = PoolPhase.DEGRADED
     filled = target == PoolPhase.HEALTHY
+    detail = error or ("" if filled else _why_not_full(seen, pool, kept, pool.size - ready))
     return structs.replace(
         pool.status,
         phase=POOL.move(pool.status.phase, target),
         ready=ready,
         warming=warming,
         selector=f"{MANAGED}=true,{POOL_LABEL}={pool.name}",
-        detail=error or ("" if filled else _why_not_full(seen, kept)),
+        detail=detail,
         observed_generation=pool.generation,
         conditions=with_condition(
             pool.status.conditions,
             FILLED,
             ConditionStatus.TRUE if filled else ConditionStatus.FALSE,
             str(target),
-            error,
+            detail[:SAID],
             generation=pool.generation,
             now=seen.now,
         ),
@@ -195,7 +201,7 @@ def _error(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> str:
     return ""
 
 
-def _why_not_full(seen: Seen, kept: Sequence[InstanceSeen]) -> str:
+def _why_not_full(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen], missing: int) -> str:
     """Say what keeps the pool from being full, if it is more than time."""
     if seen.workload is not None and not seen.workload.ready:
         deleting = seen.workload.deleting
@@ -203,12 +209,34 @@ def _why_not_full(seen: Seen, kept: Sequence[InstanceSeen]) -> str:
     for setback in (seen.refusal, seen.failing):
         if setback is not None:
             return setback.why
-    for pod in kept:
-        if pod.unschedulable:
-            return f"no node can take an instance: {pod.unschedulable}"
-        if pod.image_failure or pod.trouble:
-            return pod.image_failure or pod.trouble
-    return ""
+    waiting = [_waits_for(pod) for pod in kept if not pod.usable]
+    reasons = Counter(waiting)
+    alike = len(reasons) == 1
+    del reasons[""]
+    # No more of them are made while these wait, so what these wait for keeps all from coming.
+    return "; ".join(
+        f"{count} of {pool.size} {'waits' if count == 1 else 'wait'}: {why}"
+        for why, found in sorted(reasons.items())
+        for count in [missing if alike else found]
+    )
+
+
+def _waits_for(pod: InstanceSeen) -> str:
+    """Say what a warm Pod waits for, in the same words for all that wait for the same."""
+    if pod.unschedulable:
+        return scheduler_reason(pod.unschedulable)
+    if pod.unready and not pod.image_failure:
+        return f"not ready: {pod.unready}"
+    return pod.image_failure or pod.trouble
+
+
+def scheduler_reason(message: str) -> str:
+    """Return what lacks, of `0/3 nodes are available: 2 Insufficient cpu, 1 …. preemption: …`."""
+    _, found, reasons = message.partition(" nodes are available: ")
+    if not found:
+        return message
+    listed = reasons.partition(". ")[0].rstrip(".").split(", ")
+    return ", ".join(reason.lstrip("0123456789 ").lower() for reason in listed)
 
 
 def _next_look(kept: Sequence[InstanceSeen], fill: _Fill) -> timedelta | None:
@@ -221,4 +249,6 @@ def _next_look(kept: Sequence[InstanceSeen], fill: _Fill) -> timedelta | None:
             looks.append(IMAGE_PATIENCE - pod.waited)
         elif not pod.unschedulable:
             looks.append(_stuck_in(pod))
+            if pod.running and not pod.trouble:
+                looks.append(LOOK_AGAIN if pod.unready else LOOK_SOON)
     return min((look for look in looks if look > NOW), default=None)

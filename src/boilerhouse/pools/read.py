@@ -12,6 +12,7 @@ from boilerhouse.core.clock import Clock, Random
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
+from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.kube.cache import Index
 from boilerhouse.kube.client import Client
@@ -54,6 +55,7 @@ class Reader:
     refusals: Setbacks[Key]
     failures: Setbacks[Key]
     patience: Patience
+    readiness: Readiness
     clock: Clock
     chance: Random
 
@@ -74,7 +76,7 @@ class Reader:
             now=self.clock.now(),
             pool=pool,
             workload=await self.blueprints.look(pool.workload),
-            pods=pods,
+            pods=await self.readiness.explain_all(pods),
             chance=self.chance.getrandbits(48),
             refusal=self.refusals.of(key),
             failing=self.failures.of(key),

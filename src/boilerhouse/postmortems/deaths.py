@@ -15,6 +15,7 @@ from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.instances.build import TENANT_CONTAINER
+from boilerhouse.instances.seen import RestoredSeen
 from boilerhouse.kube.kinds import ContainerStatus, Pod, Terminated
 
 # Kubelet's words for a program whose end nobody saw.
@@ -62,6 +63,9 @@ def death_of(pod: Pod, claim: Claim | None) -> Death | None:
         return Death(f"{uid}/deleted", None, "Deleted", "somebody deleted the Pod", None)
     if tenant is None or last is None or last.reason in _CUT_OFF or last.finished_at is None:
         return None
+    restored = RestoredSeen.parse(pod.metadata.annotations.get(names.RESTORED, ""))
+    if restored is not None and last.container_id == restored.container != "":
+        return None  # it was ended to be given its tenant's files
     since = claim.status.claimed_at
     if since is not None and last.finished_at <= since:
         return None

@@ -13,7 +13,7 @@ from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Endpoint, Source
-from boilerhouse.claims.obtaining import LOOK_AGAIN, keeps_choice
+from boilerhouse.claims.obtaining import LOOK_SOON, keeps_choice
 from boilerhouse.claims.seen import (
     BindPod,
     ClaimSeen,
@@ -260,7 +260,7 @@ def test_a_transient_failure_to_look_keeps_the_pod() -> None:
 def test_a_bound_pod_that_is_not_ready_is_waited_for() -> None:
     """No write while there is nothing to say."""
     held = claim(intent=WARM, status=ClaimStatus(observed_generation=1))
-    waiting = Wait("the instance is starting", LOOK_AGAIN)
+    waiting = Wait("the instance is starting", LOOK_SOON)
     assert decide(seen(held, pod=bound(ready=False))) == waiting
 
 
@@ -467,7 +467,7 @@ def active(**changes: Any) -> ClaimSeen:
 
 def test_an_active_claim_with_its_instance_has_nothing_to_do() -> None:
     """No status is written that is there already."""
-    assert decide(seen(active(), pod=bound(), workload=None)) == Wait("the claim is met")
+    assert decide(seen(active(), pod=bound(), workload=None)) == Wait("claim satisfied")
 
 
 def test_identity_is_delivered_after_activation() -> None:
@@ -493,7 +493,7 @@ def test_identity_is_delivered_again_to_an_agent_that_began_anew() -> None:
     assert decide(seen(unsure, pod=again)) == Do((DeliverIdentity("warm-1", "pod-1"),))
     plan = decide(seen(unsure, pod=again, delivered=True))
     assert isinstance(plan, WriteStatus)
-    assert decide(seen(active(status=plan.status), pod=again)) == Wait("the claim is met")
+    assert decide(seen(active(status=plan.status), pod=again)) == Wait("claim satisfied")
 
 
 def test_a_crash_loop_stays_active_and_is_told() -> None:

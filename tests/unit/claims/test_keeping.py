@@ -24,6 +24,7 @@ from boilerhouse.claims.seen import (
     Wait,
     WriteStatus,
 )
+from boilerhouse.claims.status import INSTANCE_READY
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.idle.verdict import ChangesSeen
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
@@ -69,14 +70,14 @@ def idling(**idle: Any) -> Any:
 
 def test_disk_use_is_looked_at_when_it_is_time() -> None:
     """Not before; not of instances without files; not if nothing is known of it here."""
-    assert decided(active(), usage=UsageSeen(None, LATER)) == Wait("the claim is met", LATER)
+    assert decided(active(), usage=UsageSeen(None, LATER)) == Wait("claim satisfied", LATER)
     assert decided(active(), usage=UsageSeen(5, timedelta(0))) == Do((LookAtUsage(full()),))
-    assert decided(active()) == Wait("the claim is met")
+    assert decided(active()) == Wait("claim satisfied")
     assert decided(active(), workload=None, usage=UsageSeen(5, timedelta(0))) == Wait(
-        "the claim is met"
+        "claim satisfied"
     )
     bare = seen(active(), workload=KEEPING, pod=full(overlays=False), usage=UsageSeen(5, LATER))
-    assert decide(bare) == Wait("the claim is met")
+    assert decide(bare) == Wait("claim satisfied")
 
 
 def test_more_than_its_disk_is_a_condition() -> None:
@@ -86,13 +87,13 @@ def test_more_than_its_disk_is_a_condition() -> None:
     pressed = find(plan.status.conditions, "DiskPressure")
     assert pressed is not None and pressed.status == ConditionStatus.TRUE
     told = active(plan.status)
-    assert decided(told, usage=UsageSeen(GIB + 9, LATER)) == Wait("the claim is met", LATER)
+    assert decided(told, usage=UsageSeen(GIB + 9, LATER)) == Wait("claim satisfied", LATER)
     plan = decided(told, usage=UsageSeen(5, LATER))
     assert isinstance(plan, WriteStatus) and plan.reason == "InstanceChanged"
     pressed = find(status_of(plan).conditions, "DiskPressure")
     assert pressed is not None and pressed.status == ConditionStatus.FALSE
     assert decided(active(status_of(plan)), usage=UsageSeen(5, LATER)) == Wait(
-        "the claim is met", LATER
+        "claim satisfied", LATER
     )
 
 
@@ -142,15 +143,15 @@ def test_what_is_lost_or_asked_to_go_leaves_for_that() -> None:
 def test_without_a_timeout_nobody_waits() -> None:
     """Nor without a workload."""
     for workload in (KEEPING, None):
-        assert decided(active(last_activity=NOW), workload=workload) == Wait("the claim is met")
+        assert decided(active(last_activity=NOW), workload=workload) == Wait("claim satisfied")
 
 
 def test_the_deadline_is_waited_for() -> None:
     """No scanning: the next look is when it can be over."""
     used = active(last_activity=NOW - timedelta(seconds=25))
-    assert decided(used, workload=idling()) == Wait("the claim is met", timedelta(seconds=60))
+    assert decided(used, workload=idling()) == Wait("claim satisfied", timedelta(seconds=60))
     later = seen(used, workload=idling(), pod=full(), now=NOW + timedelta(seconds=50))
-    assert decide(later) == Wait("the claim is met", timedelta(seconds=10))
+    assert decide(later) == Wait("claim satisfied", timedelta(seconds=10))
 
 
 def idle_at(seconds: int, of: ClaimSeen, workload: Any, **changes: Any) -> Plan:
@@ -170,7 +171,7 @@ def test_after_the_deadline_it_is_released() -> None:
 def test_watched_directories_are_asked_at_the_deadline() -> None:
     """And only then. What cannot be told is not idleness."""
     watching = idling(watchDirs=["/data"])
-    assert idle_at(59, active(), watching) == Wait("the claim is met", timedelta(seconds=1))
+    assert idle_at(59, active(), watching) == Wait("claim satisfied", timedelta(seconds=1))
     plan = idle_at(61, active(), watching)
     assert isinstance(plan, Do)
     [ask] = plan.steps
@@ -210,12 +211,33 @@ def test_the_soonest_of_all_times_counts() -> None:
     )
     assert plan == Wait("because", timedelta(seconds=5))
     plan = decided(active(last_activity=NOW), workload=idling(), usage=UsageSeen(5, LATER))
-    assert plan == Wait("the claim is met", LATER)
+    assert plan == Wait("claim satisfied", LATER)
 
 
 def test_a_crash_loop_is_not_looked_at_twice() -> None:
     """The condition is written, then it waits."""
-    crashing = replace(full(), ready=False)
+    crashing = replace(full(), ready=False, trouble="crashed 2 times: exit code 7")
     plan = decide(seen(active(), workload=KEEPING, pod=crashing))
     again = decide(seen(active(status_of(plan)), workload=KEEPING, pod=crashing))
-    assert again == Wait("the claim is met")
+    assert again == Wait("crashed 2 times: exit code 7")
+
+
+def test_why_an_instance_cannot_be_used_is_told() -> None:
+    """In the detail and the condition, with what to do; looked at again while a probe fails."""
+    waits = replace(full(), ready=False, unready="readiness probe failed: connection refused")
+    plan = status_of(decide(seen(active(), workload=KEEPING, pod=waits)))
+    words = "the instance runs but is not ready: readiness probe failed: connection refused"
+    ready = find(plan.conditions, INSTANCE_READY)
+    assert ready is not None
+    assert (plan.detail, ready.reason, ready.message) == (words, "NotReady", words)
+    again = decide(seen(active(plan), workload=KEEPING, pod=waits))
+    assert again == Wait(words, timedelta(seconds=5))
+    back = status_of(decide(seen(active(plan), workload=KEEPING, pod=full())))
+    assert back.detail == ""
+
+    loop = replace(full(), ready=False, trouble="crashed 3 times: exit code 7", backing_off=True)
+    told = status_of(decide(seen(active(), workload=KEEPING, pod=loop)))
+    assert told.detail == f"{loop.trouble}; see `boilerhouse logs {loop.name} --previous`"
+    ready = find(told.conditions, INSTANCE_READY)
+    assert ready is not None
+    assert ready.reason == "CrashLoopBackOff"

@@ -13,7 +13,7 @@ from boilerhouse.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.claims.intent import Intent, cold
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, SnapshotRefs, Source
-from boilerhouse.claims.obtaining import LOOK_AGAIN
+from boilerhouse.claims.obtaining import LOOK_AGAIN, LOOK_SOON
 from boilerhouse.claims.restoring import corrupt_message, unfit_message
 from boilerhouse.claims.seen import (
     BindPod,
@@ -181,7 +181,7 @@ def test_a_cold_pod_that_waits_is_filled_as_soon_as_its_agent_runs() -> None:
     mine = claim(intent=Intent(COLD.pod, "pod-1"), status=WANTED)
     waiting = full(name=COLD.pod, source="cold", awaits=D, ready=False, tenant_runs=False)
     for not_yet in (replace(waiting, agent_runs=False), replace(waiting, ip="")):
-        assert decide(looking(mine, pod=not_yet)) == Wait("the instance is starting", LOOK_AGAIN)
+        assert decide(looking(mine, pod=not_yet)) == Wait("the instance is starting", LOOK_SOON)
     unwritten = claim(intent=Intent(COLD.pod, "pod-1"))
     for any_time in (replace(waiting, agent_runs=False), waiting):  # and before anything is done
         plan = decide(looking(unwritten, pod=any_time, stored=D))

@@ -16,11 +16,15 @@ import yaml
 from structlog.testing import capture_logs
 from typer.testing import CliRunner, Result
 
+from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.cli.app import app
+from boilerhouse.cli.why import decided
+from boilerhouse.core.names import claim_name
 from boilerhouse.kube.resources import SECRETS
 from boilerhouse.kube.wire import Socket
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import KEY, Rest, opened_rest, soon
+from tests.unit.api.test_told import crashing
 
 FILE = yaml.safe_dump_all(
     [
@@ -310,8 +314,45 @@ async def test_logs(shell: Shell) -> None:
     name = await shell.instance()
     assert (await shell.run("logs", name)).stdout == "one\ntwo\nthree\n"
     assert (await shell.run("logs", name, "--tail", "1", "--since", "10m")).stdout == "three\n"
+    shell.rest.node.last_life = ["before"]
+    assert (await shell.run("logs", name, "--previous")).stdout == "before\n"
     wrong = await shell.run("logs", name, "--since", "yesterday")
     assert (wrong.exit_code, "yesterday" in wrong.stderr) == (1, True)
+
+
+async def test_what_is_wrong_is_told(shell: Shell) -> None:
+    """By claim, get and why: the cause, the count, and the command that shows the log."""
+    name = await shell.instance()
+    await shell.rest.world.kubelet.behave(crashing)
+    claim = claim_name("alice", "web")
+    await shell.rest.world.until(CLAIMS, claim, lambda c: "crashed" in c.status.detail)
+    words = f"crashed 3 times: exit code 7; see `boilerhouse logs {name} --previous`"
+    again = await shell.run("claim", "alice", "web")
+    assert again.exit_code == 3
+    assert again.stderr == f"alice's instance {name} of web cannot be used: {words}\n"
+    for kind in ("claims", "instances", "tenants"):
+        assert words in (await shell.run("get", kind)).stdout
+    assert "RESTARTS" in (await shell.run("get", "instances")).stdout
+    assert f"wait: {words}" in (await shell.run("why", f"claim/{claim}")).stdout
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (
+            {"verb": "Wait", "why": "x", "again_in": "PT179.028514S"},
+            "wait: x (look again in 3 min)",
+        ),
+        ({"verb": "Wait", "why": "x", "again_in": "PT4.9S"}, "wait: x (look again in 4.9 s)"),
+        ({"verb": "Wait", "why": "x", "again_in": "PT7200S"}, "wait: x (look again in 2 h)"),
+        ({"verb": "Wait", "why": "x", "again_in": "soon"}, "wait: x (look again in soon)"),
+        ({"verb": "Wait", "why": "x"}, "wait: x"),
+        ({"verb": "Do", "steps": [{"verb": "AddFinalizer"}]}, "do: add finalizer"),
+    ],
+)
+def test_why_is_told_in_words(plan: dict[str, object], words: str) -> None:
+    """Durations and verbs as people say them."""
+    assert decided(plan) == words
 
 
 async def test_failures_say_what_to_do_next(shell: Shell) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from boilerhouse.instances.pods import instance
+from boilerhouse.instances.pods import crashes, instance, restarts_of
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from boilerhouse.kube.kinds import Pod
 
@@ -17,6 +17,12 @@ Body = dict[str, Any]
 def seen(
     metadata: Body | None = None, status: Body | None = None, spec: Body | None = None
 ) -> InstanceSeen:
+    return instance(a_pod(metadata, status, spec))
+
+
+def a_pod(
+    metadata: Body | None = None, status: Body | None = None, spec: Body | None = None
+) -> Pod:
     base = {
         "name": "inst-x",
         "uid": "u",
@@ -24,7 +30,7 @@ def seen(
         "creationTimestamp": "2026-05-01T12:00:00Z",
     }
     body = {"metadata": base | (metadata or {}), "status": status or {}, "spec": spec or {}}
-    return instance(msgspec.convert(body, Pod))
+    return msgspec.convert(body, Pod)
 
 
 def waiting(name: str, reason: str, message: str = "", **more: Any) -> Body:
@@ -140,8 +146,85 @@ def test_crash_loops_are_trouble() -> None:
         ]
     }
     found = seen(status=again)
-    assert found.trouble == "tenant: Error: restarted 3 times, last exit code 1"
+    assert found.trouble == "crashed 3 times: exit code 1"
     assert found.restarts == 3
+
+
+def ended(code: int, reason: str, **more: Any) -> Body:
+    return {"terminated": {"exitCode": code, "reason": reason, **more}}
+
+
+LOOP: Body = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+@pytest.mark.parametrize(
+    ("count", "state", "last", "words"),
+    [
+        (2, LOOP, ended(7, "Error"), "crashed 3 times: exit code 7"),
+        (1, {"running": {}}, ended(0, "Completed"), "exited 1 time: exit code 0"),
+        (0, ended(137, "OOMKilled"), {}, "crashed 1 time: exit code 137: OOMKilled"),
+        (
+            0,
+            LOOP,
+            ended(128, "StartError", message="no such file"),
+            "crashed 1 time: exit code 128: StartError: no such file",
+        ),
+        (4, {"running": {}}, ended(255, "Unknown"), ""),  # the node went down with it
+        (0, {"running": {}}, {}, ""),
+    ],
+)  # fmt: skip
+def test_crashes_are_counted(count: int, state: Body, last: Body, words: str) -> None:
+    """With the code and what else kubelet said of the last one."""
+    tenant = {"name": "tenant", "restartCount": count, "state": state, "lastState": last}
+    found = a_pod(status={"phase": "Running", "containerStatuses": [tenant]})
+    assert crashes(found) == words
+    assert instance(found).backing_off is ("waiting" in state)
+    assert crashes(a_pod(status={})) == ""
+
+
+def test_the_restart_that_brings_the_files_is_no_crash() -> None:
+    """The annotation names the container that was ended for it; a later crash is one."""
+    noted = {"annotations": {"boilerhouse.dev/restored": "sha256:abc/one"}}
+    ours = ended(137, "Error", containerID="one")
+    tenant: Body = {"name": "tenant", "restartCount": 0, "containerID": "one", "state": ours}
+    between = a_pod(noted, {"phase": "Running", "containerStatuses": [tenant]})
+    again = tenant | {
+        "restartCount": 1, "containerID": "two", "state": {"running": {}}, "lastState": ours,
+    }  # fmt: skip
+    revived = a_pod(noted, {"phase": "Running", "containerStatuses": [again]})
+    for found in (between, revived):
+        assert (crashes(found), restarts_of(found)) == ("", 0)
+        assert instance(found).trouble == ""
+    died = again | {
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": ended(7, "Error", containerID="two"),
+    }
+    crashed = a_pod(noted, {"phase": "Running", "containerStatuses": [died]})
+    assert instance(crashed).trouble == crashes(crashed) == "crashed 1 time: exit code 7"
+    assert restarts_of(a_pod(status={"containerStatuses": [again]})) == 1
+
+
+@pytest.mark.parametrize(
+    ("probe", "how"),
+    [
+        ({"tcpSocket": {"port": 8099}}, "tcp 8099"),
+        ({"httpGet": {"port": "web", "path": "/health"}}, "http web/health"),
+        ({"exec": {"command": ["true"]}}, "exec"),
+    ],
+)
+def test_a_pod_whose_containers_run_waits_for_its_probe(probe: Body, how: str) -> None:
+    """Which one is told; nothing if it has none, or is ready, or does not run yet."""
+    spec: Body = {"containers": [{"name": "other"}, {"name": "tenant", "readinessProbe": probe}]}
+    runs: Body = {"name": "tenant", "state": {"running": {}}}
+    status = {**UP, "conditions": [], "containerStatuses": [runs]}
+    assert seen(status=status, spec=spec).unready == (
+        f"its readiness probe ({how}) has not succeeded yet"
+    )
+    assert seen(status=status).unready == ""
+    assert seen(status={**UP, "containerStatuses": [runs]}, spec=spec).unready == ""
+    assert seen(status=status | {"phase": "Pending"}, spec=spec).unready == ""
+    starts = [waiting("tenant", "ContainerCreating")]
+    assert seen(status=status | {"containerStatuses": starts}, spec=spec).unready == ""
 
 
 @pytest.mark.parametrize(
@@ -152,8 +235,8 @@ def test_a_program_that_ended_is_told_from_one_that_was_cut_off(
     restarts: int, reason: str | None, crashed: bool
 ) -> None:
     """What went down with its node has not crashed; what nothing is known of has."""
-    ended = {} if reason is None else {"terminated": {"exitCode": 255, "reason": reason}}
-    state = {"name": "tenant", "restartCount": restarts, "lastState": ended}
+    last = {} if reason is None else {"terminated": {"exitCode": 255, "reason": reason}}
+    state = {"name": "tenant", "restartCount": restarts, "lastState": last}
     assert seen(status={"containerStatuses": [state]}).crashed is crashed
     unknown = {"name": "tenant", "restartCount": 1}
     assert seen(status={"containerStatuses": [unknown]}).crashed

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from boilerhouse.core.names import FINALIZER
 from boilerhouse.core.setback import Setback
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
-from boilerhouse.pools.decide import IMAGE_PATIENCE, MOST_STEPS, STUCK_AFTER, decide
+from boilerhouse.pools.decide import (
+    IMAGE_PATIENCE,
+    LOOK_AGAIN,
+    LOOK_SOON,
+    MOST_STEPS,
+    STUCK_AFTER,
+    decide,
+    scheduler_reason,
+)
 from boilerhouse.pools.machine import PoolPhase
 from boilerhouse.pools.model import PoolStatus
 from boilerhouse.pools.seen import (
@@ -134,9 +142,7 @@ def test_healthy_when_enough_are_ready() -> None:
     assert (plan.status.phase, plan.status.ready) == (PoolPhase.HEALTHY, 2)
     assert plan.status.selector == "boilerhouse.dev/managed=true,boilerhouse.dev/pool=warm"
     assert plan.status.observed_generation == 1
-    assert decide(seen(settled(pod(1), pod(2)), pod(1), pod(2))) == Wait(
-        "the pool is as it should be"
-    )
+    assert decide(seen(settled(pod(1), pod(2)), pod(1), pod(2))) == Wait("pool satisfied")
 
 
 def test_scaling_down_takes_unready_ones_first_then_the_oldest() -> None:
@@ -213,7 +219,10 @@ def test_an_image_that_does_not_arrive_is_an_error_after_a_while() -> None:
     young = starting(1, image_failure="ErrImagePull", waited=timedelta(seconds=10))
     plan = decide(seen(pool(size=1), young))
     assert isinstance(plan, WriteStatus)
-    assert (plan.status.phase, plan.status.detail) == (PoolPhase.DEGRADED, "ErrImagePull")
+    assert (plan.status.phase, plan.status.detail) == (
+        PoolPhase.DEGRADED,
+        "1 of 1 waits: ErrImagePull",
+    )
     waiting = decide(seen(pool(size=1, status=plan.status), young))
     assert isinstance(waiting, Wait)
     assert waiting.again_in == IMAGE_PATIENCE - timedelta(seconds=10)
@@ -269,15 +278,61 @@ def test_pods_that_no_node_can_take_are_waited_for() -> None:
     late = starting(1, unschedulable="0/1 nodes", waited=timedelta(hours=1))
     plan = decide(seen(pool(size=1), late))
     assert isinstance(plan, WriteStatus)
-    assert plan.status.detail == "no node can take an instance: 0/1 nodes"
+    assert plan.status.detail == "1 of 1 waits: 0/1 nodes"
     assert isinstance(decide(seen(pool(size=1, status=plan.status), late)), Wait)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("0/1 nodes are available: 1 Insufficient cpu.", "insufficient cpu"),
+        (
+            "0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3",
+            "insufficient memory, insufficient cpu",
+        ),
+        ("no nodes", "no nodes"),
+    ],
+)
+def test_the_reason_is_told_without_the_counts(message: str, reason: str) -> None:
+    """They are of nodes, and what a pool tells is of instances."""
+    assert scheduler_reason(message) == reason
+
+
+def test_what_instances_wait_for_is_counted_by_reason() -> None:
+    """While those wait no more are made: what all of them wait for keeps the rest away too."""
+    cpu = "0/1 nodes are available: 1 Insufficient cpu."
+    tight = [starting(number, unschedulable=cpu) for number in (1, 2)]
+    ready = [pod(number) for number in range(10, 62)]
+    plan = decide(seen(pool(size=60), *tight, *ready))
+    assert isinstance(plan, WriteStatus)
+    assert plan.status.detail == "8 of 60 wait: insufficient cpu"
+    (filled,) = plan.status.conditions
+    assert filled.message == plan.status.detail
+
+    deaf = starting(3, unready="readiness probe failed: connection refused")
+    plan = decide(seen(pool(size=3, max_fill=3), *tight, deaf))
+    assert isinstance(plan, WriteStatus)
+    assert plan.status.detail == (
+        "2 of 3 wait: insufficient cpu; "
+        "1 of 3 waits: not ready: readiness probe failed: connection refused"
+    )
+
+
+def test_a_probe_that_fails_is_looked_at_again() -> None:
+    """What it says may change; one that only starts may say something soon."""
+    deaf = starting(1, unready="no answer", running=True)
+    told = settled(deaf, size=1)
+    assert decide(seen(told, deaf)) == Wait(told.status.detail, LOOK_AGAIN)
+    young = starting(1, running=True)
+    told = settled(young, size=1)
+    assert decide(seen(told, young)) == Wait("instances are starting", LOOK_SOON)
 
 
 def test_time_alone_wakes_a_pool_with_pods_that_start() -> None:
     """It looks again when the first one would be stuck."""
     slow = starting(1, trouble="tenant: CrashLoopBackOff")
     told = settled(slow, size=1)
-    assert told.status.detail == "tenant: CrashLoopBackOff"
+    assert told.status.detail == "1 of 1 waits: tenant: CrashLoopBackOff"
     again = decide(seen(told, slow))
     assert again == Wait(told.status.detail, STUCK_AFTER - timedelta(seconds=5))
 

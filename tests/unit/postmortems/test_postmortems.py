@@ -69,6 +69,21 @@ def test_what_ended_before_the_claim_is_not_the_tenants() -> None:
     assert death_of(crashed(finishedAt=rfc3339(NOW)), claim()) is None
 
 
+def test_the_end_that_a_restore_asked_for_is_no_death() -> None:
+    """Whatever the clocks say: the annotation names the container that was ended."""
+    noted = {names.CLAIM: "c/claim-1", names.RESTORED: "sha256:abc/one"}
+    ours = pod({"annotations": noted}, phase="Running", containerStatuses=[
+        {"name": "tenant", "restartCount": 1, "state": {"running": {}},
+         "lastState": {"terminated": CRASH | {"containerID": "one"}}}
+    ])  # fmt: skip
+    assert death_of(ours, claim()) is None
+    own = crashed(containerID="two")
+    own = msgspec.structs.replace(
+        own, metadata=msgspec.structs.replace(own.metadata, annotations=noted)
+    )
+    assert death_of(own, claim()) is not None
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Releasing", "Released", "Error"])
 def test_only_an_active_claim_has_something_to_lose(phase: str) -> None:
     """What ends on its way in or out was meant to."""

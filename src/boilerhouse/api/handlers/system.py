@@ -45,8 +45,11 @@ class Stats(msgspec.Struct, rename="camel"):
     pools: PoolCount
 
 
-class Health(msgspec.Struct):
+class Health(msgspec.Struct, rename="camel", omit_defaults=True):
+    """`crashLooping` counts the instances whose program ends again and again, if there are any."""
+
     status: str
+    crash_looping: int = 0
 
 
 @get(f"{V1}/stats", opt={"scope": ADMIN})
@@ -84,7 +87,8 @@ async def health(house: TheHouse) -> Health:
     complaints = await house.complaints()
     if complaints:
         raise Problem(503, "Unavailable", "; ".join(complaints), details={"complaints": complaints})
-    return Health("ok")
+    view, pods = house.operator.instances.view, house.informers.pods.cache
+    return Health("ok", sum(view(pods[key]).backing_off for key in pods))
 
 
 @get(f"{V1}/why/{{kind:str}}/{{name:str}}", opt={"scope": ADMIN}, media_type="application/json")

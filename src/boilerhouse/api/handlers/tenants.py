@@ -69,7 +69,9 @@ async def claim(
     if got.phase == ClaimPhase.ERROR:
         raise _failed(found)
     total = house.clock.monotonic() - began
-    body = views.claimed(found, source=got.source, stages=got.timings, total=total)
+    name = "" if found.status is None else found.status.instance_id
+    pod = house.informers.pods.get(house.client.namespace, name)
+    body = views.claimed(found, pod, source=got.source, stages=got.timings, total=total)
     if not got.usable:
         return Response(body, status_code=202, headers=_location(tenant))
     return Response(body, status_code=200 if got.source == Source.EXISTING else 201)
