@@ -1,15 +1,19 @@
 """One bound socket and the server behind it: what all our HTTP listeners have in common.
 
-socket ─► uvicorn's protocols, bounded ─► an ASGI application
+socket ─► accepting.py ─► uvicorn's protocols, bounded ─► an ASGI application
 
-uvicorn parses; what it leaves open is bounded here: how long a header may take and how large it
-may be, how long a body may be silent, how long a peer without a pulse counts as alive.
+uvicorn parses; what it leaves open is bounded here: how many connections there may be, how long a
+header may take and how large it may be, how long a body may be silent, how long a peer without a
+pulse counts as alive.
 
+    TLS handshake                             HEADER_SECONDS
     connected ─► first byte … header whole    HEADER_SECONDS each
     header whole ─► body whole                BODY_SECONDS from one piece to the next
     answered before the body is whole         BODY_SECONDS for all the rest
     idle between requests                     KEEP_ALIVE_SECONDS
-    TLS handshake                             60 s, the event loop's own bound
+
+At its connection limit a listener closes the connection that has waited longest without a request
+for each new one; when all of them are busy, new ones wait in the kernel's backlog.
 
 Stopping: no new connections, what waits or goes on ends, the rest in flight finishes, stragglers
 are cut off.
@@ -18,6 +22,7 @@ are cut off.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import logging
@@ -25,17 +30,21 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from boilerhouse.accepting import Acceptor, CountedSocket
+from boilerhouse.core.connections import ConnectionLimit
 
 HEADER_BYTES = 64 * 1024
 HEADER_SECONDS = 20.0
 BODY_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
+BACKLOG = 2048  # connections that the kernel keeps until they are accepted
 
 # Instead of seconds to wait for what comes next.
 _FOR_EVER = math.inf
@@ -70,6 +79,10 @@ def _choosable(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, 
             yield name, b", ".join(found)
 
 
+# Connections without a request, and how to end them; the one that has waited longest is first.
+Idle = dict[object, Callable[[], object]]
+
+
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol with an end to waiting and to headers."""
 
@@ -79,13 +92,16 @@ class BoundedHttp(HttpToolsProtocol):
     _header_bytes = 0
     _receiving = False
     _unanswered = 0
+    idle: Idle  # set by the listener that made it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # uvicorn narrows the parameter the same way: this is never a datagram transport
         super().connection_made(transport)
+        self.idle[self] = transport.abort
         self._wait(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.idle.pop(self, None)
         self._set(_FOR_EVER)
         super().connection_lost(exc)
 
@@ -102,6 +118,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._unanswered += 1  # and never will be: another protocol has taken over
+        self.idle.pop(self, None)
         self._came()
         self.scope["headers"] = list(_choosable(self.scope["headers"]))
         super().handle_websocket_upgrade()
@@ -122,6 +139,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._unanswered += 1
+        self.idle.pop(self, None)
         self._wait(BODY_SECONDS)
         super().on_headers_complete()
 
@@ -137,6 +155,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self._unanswered -= 1
+        if not self._unanswered and not self.transport.is_closing():
+            self.idle[self] = self.transport.abort
         super().on_response_complete()
         if self._receiving:
             self._wait(BODY_SECONDS)
@@ -175,11 +195,20 @@ class Listener:
     """One bound socket and the uvicorn server behind it."""
 
     def __init__(
-        self, bound: socket.socket, application: Application, tls: ssl.SSLContext | None = None
+        self,
+        bound: socket.socket,
+        application: Application,
+        limit: ConnectionLimit,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.application = application
         self._socket = bound
-        config = uvicorn.Config(
+        self._limit = limit
+        self._tls = tls
+        self._idle: Idle = {}
+        self._opening: set[asyncio.Task[None]] = set()
+        self._acceptor: Acceptor | None = None
+        self._config = uvicorn.Config(
             application,
             http=BoundedHttp,
             ws="websockets-sansio",
@@ -194,16 +223,18 @@ class Listener:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
-        config.load()
-        config.ssl = tls
-        self._server = uvicorn.Server(config)
-        self._server.lifespan = config.lifespan_class(config)
+        self._config.load()
+        self._server = uvicorn.Server(self._config)
+        self._server.servers = []  # connections are accepted here
+        self._server.lifespan = self._config.lifespan_class(self._config)
         # uvicorn reports each refused request and each straggler as an error of its own.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
     async def start(self) -> None:
         await self.tick()
-        await self._server.startup(sockets=[self._socket])
+        self._socket.listen(BACKLOG)
+        self._acceptor = Acceptor(self._socket, self._limit, self._connected, self._make_room)
+        self._acceptor.start()
 
     async def tick(self) -> None:
         """Let uvicorn renew the Date header it sends; due once a second."""
@@ -211,7 +242,53 @@ class Listener:
 
     async def stop(self) -> None:
         self.application.end_streams()
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        for opening in self._opening:
+            opening.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
         await self._server.shutdown(sockets=[self._socket])
+
+    def _connected(self, accepted: CountedSocket) -> None:
+        opening = asyncio.get_running_loop().create_task(self._open(accepted))
+        self._opening.add(opening)
+        # A handshake that does not come to its end is idle, too.
+        self._idle[opening] = opening.cancel
+        opening.add_done_callback(self._opened)
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        self._opening.discard(opening)
+        self._idle.pop(opening, None)
+
+    async def _open(self, accepted: CountedSocket) -> None:
+        loop, timeout = asyncio.get_running_loop(), HEADER_SECONDS if self._tls else None
+        try:
+            # A peer that is gone already, or whose TLS cannot be understood, is no error of ours.
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(
+                    self._protocol, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
+                )
+                return
+        except BaseException:
+            accepted.close()
+            raise
+        accepted.close()
+
+    def _protocol(self) -> BoundedHttp:
+        made = BoundedHttp(
+            config=self._config,
+            server_state=self._server.server_state,
+            app_state=self._server.lifespan.state,
+        )
+        made.idle = self._idle
+        return made
+
+    def _make_room(self) -> bool:
+        for key, end in self._idle.items():
+            del self._idle[key]
+            end()
+            return True
+        return False
 
 
 def bind(host: str, ports: Sequence[int]) -> socket.socket:
@@ -227,7 +304,7 @@ def bind(host: str, ports: Sequence[int]) -> socket.socket:
         try:
             bound.bind((host, candidate))
             # A second socket may be bound to the port of a first that does not listen yet.
-            bound.listen(2048)
+            bound.listen(BACKLOG)
         except OSError as error:
             bound.close()
             if error.errno == errno.EADDRINUSE and candidate != ports[-1]:

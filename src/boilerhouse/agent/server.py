@@ -18,12 +18,14 @@ from boilerhouse.agent import framing
 from boilerhouse.agent.framing import Broken, Head, ReceivedBody
 from boilerhouse.agent.message import Answer, Handler, Request, refusal
 from boilerhouse.agent.protocol import ANSWERED_BY, Refused
+from boilerhouse.core.connections import AGENTS
 
 log = logging.getLogger(__name__)
 
 IDLE = 30.0  # seconds until a connection that says nothing is closed
 SILENCE = 30.0  # seconds between two pieces of a body, in either direction
 LINGER = 2.0  # seconds for the other end to take the last answer
+REFUSALS = 8  # connections beyond the limit that are told so; more are closed at once
 UNREAD = 256 << 10  # of a body nobody wanted, read so that the connection can be used again
 
 
@@ -54,11 +56,17 @@ class Server:
         await asyncio.sleep(0)  # the transports close in the loop's next turn
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if AGENTS.is_full() or len(self._open) >= self._connections + REFUSALS:
+            AGENTS.refused += 1
+            writer.transport.abort()
+            return
+        AGENTS.take()
         task = asyncio.create_task(self._talk(reader, writer), name=f"{self._name} connection")
         self._open.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._open.discard(task)
+            AGENTS.give_back()
             writer.transport.abort()  # also if the task was cancelled before it began
             if not task.cancelled() and (error := task.exception()) is not None:
                 log.error("connection failed", exc_info=error)

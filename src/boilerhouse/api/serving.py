@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from boilerhouse.api.app import application
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.house import House
+from boilerhouse.core import connections
 from boilerhouse.core.supervision import supervised
 from boilerhouse.listening import Listener, ListenError, bind
 
@@ -44,7 +45,7 @@ def address_of(bound: socket.socket) -> str:
 @asynccontextmanager
 async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
     """Serve a house that runs, while the context lasts; yields the address."""
-    listener = Listener(bound, application(house))
+    listener = Listener(bound, application(house), connections.API)
     await listener.start()
     ticking = asyncio.create_task(supervised("clock of the API", lambda: _tick(listener)))
     try:

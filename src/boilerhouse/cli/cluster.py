@@ -22,10 +22,11 @@ import uvloop
 from boilerhouse.api import signing
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.cli import logs
+from boilerhouse.cli.descriptors import TooFewDescriptors, take_descriptors
 from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import complain
 from boilerhouse.cli.stopping import stop_on_signals
-from boilerhouse.core import supervision
+from boilerhouse.core import connections, supervision
 from boilerhouse.core.clock import new_uid
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.routes import Direct, Proxied
@@ -73,9 +74,10 @@ def _run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         await serve(stop_on_signals())
 
     try:
+        take_descriptors()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(until_stopped())
-    except (ConfigError, ListenError, ApiError) as error:
+    except (ConfigError, ListenError, ApiError, TooFewDescriptors) as error:
         complain(str(error))
         return 1
     return 0
@@ -90,7 +92,7 @@ async def _operator(options: Options, probes_port: int, stop: asyncio.Event) -> 
             healthy=lambda: [*manager.unhealthy(), *supervision.complaints()],
             ready=lambda: [*manager.unready(), *supervision.complaints()],
         )
-        listener = Listener(bind("0.0.0.0", [probes_port]), _Endless(probes))  # noqa: S104  probes come from the node
+        listener = Listener(bind("0.0.0.0", [probes_port]), _Endless(probes), connections.PROBES)  # noqa: S104  probes come from the node
         await listener.start()
         stack.push_async_callback(listener.stop)
         await stack.enter_async_context(household(means, operator=operator, keep_helper=True))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from pathlib import Path
+from functools import cache
 
 from boilerhouse.loop.rightofway import RightOfWay
 
@@ -25,7 +25,6 @@ TOO_MUCH = 4  # times as many are not put up with, whoever waits
 PERIOD = 0.25  # seconds
 PATIENCE = 60.0  # seconds for which a pause is waited for
 
-_STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,7 +57,13 @@ async def collect_when_quiet(way: RightOfWay, stopping: asyncio.Event) -> None:
 
 def resident() -> int:
     """Return how many bytes of memory this process has."""
-    return int(_STATM.read_bytes().split()[1]) * _PAGE
+    return int(os.pread(_statm(), 256, 0).split()[1]) * _PAGE
+
+
+@cache
+def _statm() -> int:
+    """Open it once: later there may be no descriptor left to do so."""
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 async def _waited(stopping: asyncio.Event, seconds: float) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import resource
 import shutil
 import sys
 from contextlib import AsyncExitStack
@@ -25,6 +24,7 @@ from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
+from boilerhouse.cli.descriptors import Division, TooFewDescriptors, take_descriptors
 from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import STDOUT, complain
@@ -51,15 +51,17 @@ log = structlog.get_logger()
 def run(line: UpLine) -> int:
     """Serve until stopped; return the exit code."""
     logs.configure()
-    _allow_many_connections()
     collect_seldom()
     sys.setswitchinterval(SWITCH)
     directory = line.data
     try:
+        division = take_descriptors()
         directory = (line.data or default_directory()).absolute()
         with asyncio.Runner(loop_factory=EventLoop) as runner:
-            runner.run(_serve(directory, line))
-    except (StoreLocked, StoreFailed, ListenError, PkiError, SandboxError) as error:
+            runner.run(_serve(directory, line, division))
+    except (
+        StoreLocked, StoreFailed, ListenError, PkiError, SandboxError, TooFewDescriptors
+    ) as error:  # fmt: skip
         complain(str(error))
         return 1
     except OSError as error:
@@ -97,13 +99,13 @@ def _home() -> Path:
     return home
 
 
-async def _serve(directory: Path, line: UpLine) -> None:
+async def _serve(directory: Path, line: UpLine, division: Division) -> None:
     stop = stop_on_signals()
     key = os.environ.get(KEY_VARIABLE, "")
     # Bound first: what cannot be served need not be started.
     bound = bind_api(line.host, line.port, key=key)
     product = Product()
-    kubelet = KubeletSettings(builtins=product.builtins())
+    kubelet = KubeletSettings(builtins=product.builtins(), pods=division.pods)
     async with AsyncExitStack() as stack:
         stack.callback(bound.close)
         stack.push_async_callback(product.close)
@@ -148,6 +150,13 @@ async def _serve(directory: Path, line: UpLine) -> None:
             socket=str(world.socket),
             data=str(directory),
         )
+        log.info(
+            "up.limits",
+            descriptors=division.descriptors,
+            connections=division.connections,
+            commands=division.commands,
+            pods=world.kubelet.pods_at_most,
+        )
         died = world.kubelet.died
         died.add_done_callback(lambda _: stop.set())
         await stop.wait()
@@ -175,10 +184,3 @@ In another terminal:
 
 Stop it with Ctrl-C; what is stored stays in {world.directory}.
 """
-
-
-def _allow_many_connections() -> None:
-    """Raise the number of open files to what the system allows: each watch is one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

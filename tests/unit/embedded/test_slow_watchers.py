@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.core.connections import ConnectionLimit
 from boilerhouse.embedded.http.asgi import Application
 from boilerhouse.embedded.http.serving import bind_unix
 from boilerhouse.embedded.inprocess import InProcess
@@ -66,7 +67,8 @@ async def opened(directory: Path, **options: int) -> AsyncIterator[House]:
     server = ApiServer(store, SystemClock())
     await server.start()
     unix = bind_unix(directory / "kube.sock")
-    listener = Listener(unix, Application(server, token=None, compress=False))
+    application = Application(server, token=None, compress=False)
+    listener = Listener(unix, application, ConnectionLimit("test"))
     await listener.start()
     try:
         yield House(store, server, directory / "kube.sock")

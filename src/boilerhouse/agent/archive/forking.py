@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -45,8 +46,9 @@ class _Child:
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
-        os.close(self._pidfd)
-        self._pidfd = -1
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
         self.ended.set_result(code)
 
 
@@ -171,7 +173,10 @@ class Stem:
 
     async def fork(self) -> Forked:
         """Return a new worker; `NotForked` if there can be none."""
-        streams = _Streams()
+        try:
+            streams = _Streams()
+        except OSError as error:
+            raise NotForked(f"no streams can be made: {error}") from error
         try:
             ours = await streams.open()
             if self.died:
@@ -212,7 +217,14 @@ class Stem:
             self._children.pop(pid).has_ended(number)
         else:
             answer = self._asked.popleft()
-            if kind == STARTED:
+            if kind == STARTED and not files:
+                # No descriptor was free for it here, so nobody could wait for it or end it later.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                self._children[pid] = _Child(pid, -1, self._loop.create_future())
+                if not answer.done():
+                    answer.set_exception(NotForked(os.strerror(errno.EMFILE)))
+            elif kind == STARTED:
                 child = self._children[pid] = _Child(pid, files[0], self._loop.create_future())
                 if not answer.done():
                     answer.set_result(child)

@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
+from boilerhouse.core import connections
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.http import pki
@@ -37,8 +38,17 @@ class Serving:
         self._tls.set_alpn_protocols(["http/1.1"])
         self._pki = made.server.parent
         self._listeners = (
-            Listener(unix, Application(handler, token=None, compress=False)),
-            Listener(tcp, Application(handler, token=made.token, compress=True), self._tls),
+            Listener(
+                unix,
+                Application(handler, token=None, compress=False),
+                connections.KUBERNETES_SOCKET,
+            ),
+            Listener(
+                tcp,
+                Application(handler, token=made.token, compress=True),
+                connections.KUBERNETES,
+                self._tls,
+            ),
         )
         self._background: list[asyncio.Task[None]] = []
 

@@ -50,7 +50,11 @@ class Program:
     @classmethod
     async def stand(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
         """Take it into the container, where it waits for `go`; nothing of it has run until then."""
-        theirs, gate = os.pipe()
+        try:
+            theirs, gate = os.pipe()
+        except OSError:
+            stdio.close()
+            raise
         try:
             asked = {**request, "op": "enter", "gated": True}
             child = await nursery.start_process(asked, [*stdio.theirs, theirs])

@@ -18,6 +18,7 @@ Only the standard library may be imported.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import gc
 import os
@@ -89,6 +90,8 @@ class _Server:
             _end()
         request, fds = received
         try:
+            if "truncated" in request:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             operation = getattr(self, "_" + request["op"])
             operation(request, fds)
         except OSError as error:

@@ -37,17 +37,23 @@ def send(channel: socket.socket, message: dict[str, Any], fds: list[int]) -> Non
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Receive one message and its descriptors; None when the other side is gone."""
+    """Receive one message and its descriptors; None when the other side is gone.
+
+    Where this process has no room for the descriptors the kernel drops them: `truncated` says so.
+    """
     space = socket.CMSG_SPACE(DESCRIPTOR_LIMIT * 4)
-    body, rights, _, _ = channel.recvmsg(MESSAGE_LIMIT, space, socket.MSG_CMSG_CLOEXEC)
+    body, rights, flags, _ = channel.recvmsg(MESSAGE_LIMIT, space, socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, data in rights:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
     if not body:
         return None
+    truncated = bool(flags & socket.MSG_CTRUNC)
     if body == b"@":
         with open(fds.pop(), "rb") as file:  # noqa: PTH123
             body = file.read()
     message: dict[str, Any] = json.loads(body)
+    if truncated:
+        message["truncated"] = True
     return message, fds

@@ -3,6 +3,8 @@
     client ─► 127.x.y.z:port (machine) ─► Forwarder ─► 127.x.y.z:port (Pod's namespace) ─► tenant
 
 Each direction is read only as fast as the other side takes it, and ended on its own (half-close).
+All Pods together have the connections of `connections.PODS`, one Pod a quarter of them: at its own
+bound a Pod refuses, at that of all of them accepting waits.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ import errno
 import socket
 import struct
 
+from boilerhouse.accepting import CountedSocket
+from boilerhouse.core.connections import PODS
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.netns import PodNetwork
 
 _CONNECTIONS = 512
+_LEAST, _PART = 4, 4  # of all connections one Pod has so many, or one part of so many
 _CONNECT_SECONDS = 10.0
 _RESET = struct.pack("ii", 1, 0)
 
@@ -129,16 +134,22 @@ class Forwarder:
     async def _accept(self, listener: socket.socket, port: int) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            while PODS.is_full():
+                PODS.paused += 1
+                room = asyncio.Event()
+                PODS.when_room(room.set)
+                await room.wait()
             try:
-                client, _ = await loop.sock_accept(listener)
+                accepted, _ = await loop.sock_accept(listener)
             except OSError:
                 # Out of descriptors, or a client gone already: the next one may fare better.
                 await asyncio.sleep(0.05)
                 continue
-            if len(self._carried) >= _CONNECTIONS:
-                _reset(client)
+            if len(self._carried) >= min(_CONNECTIONS, max(_LEAST, PODS.most // _PART)):
+                PODS.refused += 1
+                _reset(accepted)
                 continue
-            task = asyncio.create_task(self._carry(client, port))
+            task = asyncio.create_task(self._carry(CountedSocket(accepted, PODS), port))
             self._carried.add(task)
             task.add_done_callback(self._carried.discard)
 

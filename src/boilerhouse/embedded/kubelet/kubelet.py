@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -56,6 +56,7 @@ class Settings:
     product_image: str = "boilerhouse"
     builtins: Builtins = field(default_factory=dict)
     capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
+    pods: int | None = None  # of which there may be no more, whatever they ask for
     disk_seconds: float = 30.0  # between two looks at disk limits
     namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
     way: RightOfWay = field(default_factory=RightOfWay)  # shared with whoever answers claims
@@ -102,6 +103,8 @@ class Kubelet:
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
             spread(data / "pods")
             there = settings.capacity or capacity(data)
+            if settings.pods is not None:
+                there = replace(there, pods=min(there.pods, settings.pods))
             events = Events(client, clock, "kubelet", way=settings.way)
             await resources.enter_async_context(events.running())
             machine = Machine(clock, images, settings.builtins, settings.product_image, HOST_IP)
@@ -130,6 +133,11 @@ class Kubelet:
     def died(self) -> asyncio.Future[None]:
         """Resolves if the sandboxes have ended by themselves, and every container with them."""
         return self.sandboxes.died
+
+    @property
+    def pods_at_most(self) -> int:
+        """How many Pods the node takes."""
+        return self._ledger.capacity.pods
 
     @property
     def cordoned(self) -> bool:

@@ -37,6 +37,7 @@ class LogFile:
         self._began = clock.monotonic()
         self._file_bytes = file_bytes
         self._files = files
+        self._fd = -1
         self._unfinished: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._watchers: set[Callable[[], object]] = set()
         self._lock = threading.Lock()
@@ -105,12 +106,21 @@ class LogFile:
         self._tell()
 
     def _rotate(self) -> None:
-        os.close(self._fd)
+        # The next file first: without a descriptor or an inode for it, the old one goes on.
+        fresh = self.path.with_name(f"{self.path.name}.next")
+        try:
+            opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
         for number in range(self._files - 1, 0, -1):
             older = self.path if number == 1 else rotated(self.path, number - 1)
             with contextlib.suppress(OSError):
                 older.replace(rotated(self.path, number))
-        self._open()
+        with contextlib.suppress(OSError):
+            fresh.replace(self.path)
+        os.close(self._fd)
+        self._fd = opened
+        self._size = 0
         self.generation += 1
 
     def _open(self) -> None:

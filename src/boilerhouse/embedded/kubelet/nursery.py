@@ -203,12 +203,30 @@ class Nursery:
                 if message["gated"]:
                     passing: asyncio.Future[int] = self._loop.create_future()
                     self._passing[message["pid"]] = message["passing"] = passing
+            if "truncated" in message:
+                self._without_descriptors(message, fds)
+                fds = []
             reply = self._replies.get(message["id"])
             if reply is None or reply.done():
                 for fd in fds:
                     os.close(fd)
             else:
                 reply.set_result((message, fds))
+
+    @staticmethod
+    def _without_descriptors(message: dict[str, Any], fds: list[int]) -> None:
+        """Fail a request whose reply found no free descriptor here; end what it has started.
+
+        Without its pidfd such a process could not be ended later. Its number is still its own: the
+        fork server gives it back only with the exit that it tells of.
+        """
+        for fd in fds:
+            os.close(fd)
+        for key in ("pid", "seed"):
+            if key in message:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(message[key], signal.SIGKILL)
+        message["error"] = "this process has no file descriptor left (RLIMIT_NOFILE)"
 
     def _lost(self) -> None:
         self._loop.remove_reader(self._channel)

@@ -37,7 +37,7 @@ from boilerhouse.embedded.kubelet.netns import PodNetwork
 from boilerhouse.embedded.kubelet.nursery import Nursery
 from boilerhouse.embedded.kubelet.prepared import PreparedContainer, abandon
 from boilerhouse.embedded.kubelet.process import Container
-from boilerhouse.embedded.kubelet.stdio import End, Stdio
+from boilerhouse.embedded.kubelet.stdio import End, Stdio, pipes
 from boilerhouse.embedded.kubelet.stock import FIRST, Plot, Stock, discard
 from boilerhouse.embedded.kubelet.uplink import NO_NAMES, Uplink
 
@@ -257,9 +257,7 @@ class PodSandbox:
         if isinstance(spec.root, ImageRoot):
             image = await asyncio.to_thread(self._image, spec.root)
         request = {**layout, **place, "image": image, "op": "sandbox", "seed": plot.seed()}
-        ready, their_ready = os.pipe()
-        errors, their_errors = os.pipe()
-        info, their_info = os.pipe()
+        (ready, their_ready), (errors, their_errors), (info, their_info) = pipes(3)
         ends = (End(ready), End(errors), End(info))
         try:
             child = await self._parent.nursery.start_process(
@@ -274,6 +272,14 @@ class PodSandbox:
                 os.close(fd)
         try:
             init = await self._stands(spec, *ends)
+            enter = {
+                **place,
+                "init": init,
+                "bwrap": child.pid,
+                "cwd": spec.workdir,
+                "env": _env(spec),
+            }
+            return Container(spec, self._parent.nursery, child, init, enter, plot)
         except BaseException:
             child.signal(signal.SIGKILL)
             await asyncio.shield(child.status)
@@ -282,8 +288,6 @@ class PodSandbox:
         finally:
             for end in ends:
                 end.close()
-        enter = {**place, "init": init, "bwrap": child.pid, "cwd": spec.workdir, "env": _env(spec)}
-        return Container(spec, self._parent.nursery, child, init, enter, plot)
 
     async def _stands(self, spec: ContainerSpec, ready: End, errors: End, info: End) -> int:
         """Wait for pid 1's sign of life and return its number on the machine."""

@@ -88,6 +88,25 @@ class End:
             loop.remove_writer(self._fd)
 
 
+def pipes(count: int, owner: tuple[int, int] | None = None) -> list[tuple[int, int]]:
+    """Make so many pipes, or none: what was had before descriptors ran out is given back.
+
+    Opening /proc/self/fd/1 is checked against its owner (uid, gid), as for any file.
+    """
+    made: list[tuple[int, int]] = []
+    try:
+        made.extend(os.pipe() for _ in range(count))
+        if owner is not None and os.geteuid() == 0:  # else it is the tenant's already
+            for _, writing in made:
+                os.fchown(writing, *owner)
+    except OSError:
+        for ends in made:
+            os.close(ends[0])
+            os.close(ends[1])
+        raise
+    return made
+
+
 class Stdio:
     """Pipes, or a terminal that the process makes in its own container and hands back."""
 
@@ -108,15 +127,19 @@ class Stdio:
             made = cls([theirs.detach()])
             made.terminal, made._channel = True, ours
             return made
-        out, their_out = _pipe(owner)
-        err, their_err = _pipe(owner)
-        if stdin:
-            reading, writing = _pipe(owner)
-            made = cls([reading, their_out, their_err])
+        (out, their_out), (err, their_err), *third = pipes(3 if stdin else 2, owner)
+        made = cls([their_out, their_err])
+        made.output, made.error = End(out), End(err)
+        if third:
+            reading, writing = third[0]
             made.input = End(writing)
         else:
-            made = cls([os.open("/dev/null", os.O_RDONLY), their_out, their_err])
-        made.output, made.error = End(out), End(err)
+            try:
+                reading = os.open("/dev/null", os.O_RDONLY)
+            except OSError:
+                made.close()
+                raise
+        made.theirs.insert(0, reading)
         return made
 
     def started(self) -> None:
@@ -128,7 +151,8 @@ class Stdio:
             _, fds, _, _ = socket.recv_fds(self._channel, 1, 1)
             if fds:
                 os.set_inheritable(fds[0], False)
-                self.output, self.input = End(fds[0]), End(os.dup(fds[0]))
+                self.output = End(fds[0])
+                self.input = End(os.dup(fds[0]))
         self._channel.close()
         self._channel = None
 
@@ -155,11 +179,3 @@ class Stdio:
         for end in (self.input, self.output, self.error):
             if end is not None:
                 end.close()
-
-
-def _pipe(owner: tuple[int, int]) -> tuple[int, int]:
-    """Make a pipe. Opening /proc/self/fd/1 is checked against its owner, as for any file."""
-    reading, writing = os.pipe()
-    if os.geteuid() == 0:  # else it is the tenant's already: they are the same user
-        os.fchown(writing, *owner)
-    return reading, writing

@@ -17,7 +17,7 @@ import signal
 from dataclasses import dataclass
 
 from boilerhouse.embedded.kubelet.container import SandboxError
-from boilerhouse.embedded.kubelet.stdio import End
+from boilerhouse.embedded.kubelet.stdio import End, pipes
 
 _READY_SECONDS = 10.0
 _DEVICE, _MTU = "tap0", 65520
@@ -102,8 +102,7 @@ class Uplink:
         `user_namespace` is the path of the one that owns the network, if it is not our own.
         """
         program = _installed()
-        ready, their_ready = os.pipe()
-        their_leash, leash = os.pipe()
+        (ready, their_ready), (their_leash, leash) = pipes(2)
         link = _Link(network, user_namespace, their_ready, their_leash)
         try:
             process = await asyncio.create_subprocess_exec(
