@@ -143,7 +143,7 @@ async def test_a_replica_leaves_files_and_hooks_to_the_operator(kept: World, she
 
 
 async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
-    """Its source is pool+data; resume false leaves what is stored alone."""
+    """Its source is pool+data; resume false starts clean, and its save says so."""
     shelf.stored["alice", "web"] = shelf.stored["bob", "web"] = "d" * 64
     await kept.full_pool(size=2)
     got = await kept.operator.acquirer.acquire("alice", "web")
@@ -156,6 +156,9 @@ async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
         "d" * 64,
         "",
     )
+    for tenant in ("alice", "bob"):
+        assert (await kept.operator.releaser.release(tenant, "web")).phase == "Released"
+    assert (shelf.bases, shelf.cleans) == (["d" * 64] * 2, [False, True])
 
 
 async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(

@@ -273,7 +273,16 @@ class SimSnapshots:
         return str(await self._call("previous", lambda: store.previous(tenant, digest)))
 
     async def save(
-        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+        self,
+        pod: str,
+        uid: str,
+        *,
+        tenant: str,
+        workload: str,
+        base: str,
+        turn: int,
+        keep: int,
+        clean: bool,
     ) -> SavedSeen:
         name = f"save {pod}/{uid} in round {turn}"
         job = lambda: self._helper.save(tenant, uid, base, turn)  # noqa: E731

@@ -139,6 +139,7 @@ class Files:
             base=step.base,
             turn=step.round,
             keep=step.keep,
+            clean=step.clean,
         )
         log.info("instance.saved", pod=pod.name, version=saved.digest, aside=saved.aside)
         self.memory.saved.note(key, frozen_as(pod, step.round), saved)

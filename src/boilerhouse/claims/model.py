@@ -45,8 +45,9 @@ class ClaimSpec(Model, frozen=True):
     resume: Annotated[
         bool,
         doc(
-            "Whether to restore the tenant's saved files. False starts clean and leaves the stored"
-            " snapshot alone."
+            "Whether to restore the tenant's saved files. False starts clean: they stay stored as a"
+            " version that is never pruned, and what this instance leaves becomes current when it"
+            " is released."
         ),
     ] = True
 

@@ -126,7 +126,9 @@ def _refs(seen: Seen, claim: ClaimSeen) -> SnapshotRefs:
 
 def _save(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Save:
     keep = Filesystem().keep_versions if spec is None else spec.filesystem.keep_versions
-    return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)
+    refs = _refs(seen, claim)
+    clean = refs.base != "" and not claim.resume
+    return Save(pod, refs.base, release_of(claim.status).round, keep, clean)
 
 
 def _hook(

@@ -209,6 +209,7 @@ class Save:
     base: str
     round: int
     keep: int
+    clean: bool = False  # it started without the files of `base`
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,16 @@ class Snapshots(Protocol):
         ...
 
     async def save(
-        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+        self,
+        pod: str,
+        uid: str,
+        *,
+        tenant: str,
+        workload: str,
+        base: str,
+        turn: int,
+        keep: int,
+        clean: bool,
     ) -> SavedSeen:
         """Freeze an instance and store its files; returns once they are verified and durable.
 

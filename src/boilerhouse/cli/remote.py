@@ -124,7 +124,12 @@ def claim(
     tenant: Tenant,
     workload: Workload,
     no_resume: Annotated[
-        bool, typer.Option("--no-resume", help="Start clean, without the tenant's saved files.")
+        bool,
+        typer.Option(
+            "--no-resume",
+            help="Start clean. The saved files stay as a version; what this instance"
+            " leaves becomes current when it is released.",
+        ),
     ] = False,
     wait: Wait = 30,
     output: Output = Plain.TEXT,

@@ -71,12 +71,28 @@ class HelperSnapshots:
         return restored.skipped
 
     async def save(
-        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+        self,
+        pod: str,
+        uid: str,
+        *,
+        tenant: str,
+        workload: str,
+        base: str,
+        turn: int,
+        keep: int,
+        clean: bool,
     ) -> SavedSeen:
         """Freeze an instance and store its files; returns once they are verified and durable."""
         with _TRANSLATED:
             saved = await self.snapshots.save(
-                pod, uid, tenant=tenant, workload=workload, base=base, keep=keep, number=turn
+                pod,
+                uid,
+                tenant=tenant,
+                workload=workload,
+                base=base,
+                keep=keep,
+                number=turn,
+                clean=clean,
             )
         return SavedSeen(saved.digest, aside=saved.conflict, skipped=saved.skipped)
 

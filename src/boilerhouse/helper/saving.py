@@ -116,6 +116,7 @@ class Saver:
             pod=order.pod,
             keep=order.keep,
             aside=report.torn,
+            clean=order.clean == 1,
         )
         return replace(done, skipped=report.skipped)
 

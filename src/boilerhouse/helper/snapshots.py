@@ -65,14 +65,16 @@ class SnapshotClient:
         base: str,
         keep: int = KEEP,
         number: int = 0,
+        clean: bool = False,
     ) -> Saved:
         """Store the instance's overlays; returns once they are durable and verified.
 
         `base`: the digest that the instance started from, or "". `number`: an agent refuses orders
-        with a lower one than it has heard of; 0 is none. Afterwards the tenant is frozen;
+        with a lower one than it has heard of; 0 is none. `clean`: it started without the files of
+        `base`, which are kept then, however many versions follow. Afterwards the tenant is frozen;
         after an error it runs on, unless nobody can tell.
         """
-        order = SaveOrder(tenant, workload, uid, base, keep, number)
+        order = SaveOrder(tenant, workload, uid, base, keep, number, int(clean))
         return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid))
 
     async def restore(

@@ -144,7 +144,8 @@ class Page:
 class SaveOrder(_Told):
     """Body of POST /snapshots/save. `base`: the digest the instance started from, or "".
 
-    `round` numbers the orders to one instance; 0: this one has no number.
+    `round` numbers the orders to one instance; 0: this one has no number. `clean` is 1 if the
+    instance started without the files of `base`.
     """
 
     tenant: str
@@ -153,6 +154,12 @@ class SaveOrder(_Told):
     base: str
     keep: int = KEEP
     round: int = 0
+    clean: int = 0
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        # An older operator does not say; the class is named because slots make it anew.
+        return super(SaveOrder, cls).of({"clean": 0, **told})
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class Files:
     aside: bool = False
     stored: dict[tuple[str, str], str] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
+    cleans: list[bool] = field(default_factory=list)
     newest: int | None = None  # change in every instance
 
     async def current(self, tenant: str, workload: str) -> str:
@@ -48,13 +49,23 @@ class Files:
         return ()
 
     async def save(
-        self, pod: str, uid: str, *, tenant: str, workload: str, base: str, turn: int, keep: int
+        self,
+        pod: str,
+        uid: str,
+        *,
+        tenant: str,
+        workload: str,
+        base: str,
+        turn: int,
+        keep: int,
+        clean: bool,
     ) -> SavedSeen:
         if self.gate is not None:
             await self.gate.wait()
         if self.failing:
             raise Retry(self.failing)
         self.bases.append(base)
+        self.cleans.append(clean)
         digest = self.saves or hashlib.sha256(f"{uid} {turn}".encode()).hexdigest()
         if not self.aside:
             self.stored[tenant, workload] = digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -290,3 +291,10 @@ async def test_orders_are_checked(bench: Bench, order: bytes) -> None:
         await bench.ask("POST", wire.SAVE, body=Body(order))
     assert caught.value.status == 400
     assert not agent.asked
+
+
+def test_an_order_of_an_older_operator_is_read() -> None:
+    """It does not say whether the instance started clean."""
+    told = SaveOrder("anna", "shop", "pod", "base").plain()
+    del told["clean"]
+    assert SaveOrder.decode(json.dumps(told).encode()) == SaveOrder("anna", "shop", "pod", "base")

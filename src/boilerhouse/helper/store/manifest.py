@@ -17,7 +17,10 @@ _KINDS = ("save", "import", "restore", "side")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One version. `ancestors`: digests of what it came from, nearest first, `base` included."""
+    """One version. `ancestors`: digests of what it came from, nearest first, `base` included.
+
+    `clean`: its Pod started without the files of `base`, which it may replace all the same.
+    """
 
     digest: str
     size: int
@@ -28,9 +31,12 @@ class Manifest:
     created_at: str
     pod: str
     kind: Kind
+    clean: bool = False
 
     def encode(self) -> bytes:
         told = asdict(self)
+        if not told["clean"]:
+            del told["clean"]
         told["createdAt"] = told.pop("created_at")
         return json.dumps(told, indent=1).encode() + b"\n"
 
@@ -53,6 +59,7 @@ class Manifest:
                 created_at=str(told["createdAt"]),
                 pod=str(told["pod"]),
                 kind=cast(Kind, kind),
+                clean=told.get("clean") is True,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a manifest: {error!r}") from None

@@ -26,6 +26,20 @@ def may_replace(shelf: Shelf, base: str, pod: str) -> bool:
     )
 
 
+def outlives(shelf: Shelf, *, clean: bool) -> Stored | None:
+    """Return the current version if it must be exempt from pruning once it is replaced.
+
+    What a clean start replaces was not read by it: later saves must not push it out unnoticed. Not
+    so if it was saved by a clean start itself: who always starts clean would fill the volume. One
+    exempt copy of a content is enough.
+    """
+    current = shelf.current
+    if current is None or not clean or current.manifest.clean:
+        return None
+    held = any(one.exempt and one.digest == current.digest for one in shelf.versions)
+    return None if held else current
+
+
 def ancestors(shelf: Shelf, digest: str) -> tuple[str, ...]:
     """Return what a version came from; nothing if it is not stored any more."""
     found = shelf.newest(digest) if digest else None

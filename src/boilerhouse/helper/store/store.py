@@ -116,11 +116,12 @@ class Store:
         pod: str,
         keep: int,
         aside: bool = False,
+        clean: bool = False,
     ) -> Saved:
         """Store what a Pod saved: as current if it may take its place, else beside it.
 
-        `aside`: it may not, whatever it started from. `incoming` is settled. When this returns, the
-        bytes are durable and found again.
+        `aside`: it may not, whatever it started from. `clean`: it started without the files of
+        `base`. `incoming` is settled. When this returns, the bytes are durable and found again.
         """
         with self._changing(where) as shelf:
             current = shelf.current
@@ -131,8 +132,11 @@ class Store:
             stored = _same(shelf, incoming.digest, pod, kind)
             if stored is None:
                 manifest = self._manifest(shelf, incoming, entries, content, base, pod, kind)
+                manifest = replace(manifest, clean=clean)
                 shelf, stored = self._shelves.place(where, incoming, manifest, shelf)
             if replaces:
+                if (unread := rules.outlives(shelf, clean=clean)) is not None:
+                    shelf = self._shelves.exempt(where, shelf, unread)
                 shelf = self._shelves.point(where, stored, shelf)
             self._remember(where, self._pruned(where, shelf, keep))
             return saved(stored, current=replaces, unchanged=False)
@@ -182,6 +186,7 @@ class Store:
                 created_at=self._now(),
                 pod="",
                 kind="restore",
+                clean=False,
             )
             shelf, stored = self._shelves.place_again(where, source, manifest, shelf)
             shelf = self._shelves.point(where, stored, shelf)

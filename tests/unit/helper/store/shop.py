@@ -49,6 +49,7 @@ class Shop:
         where: Place = ANNA,
         keep: int = 3,
         aside: bool = False,
+        clean: bool = False,
     ) -> Saved:
         incoming = self.incoming(content)
         try:
@@ -61,6 +62,7 @@ class Shop:
                 pod=pod,
                 keep=keep,
                 aside=aside,
+                clean=clean,
             )
         finally:
             incoming.discard()

@@ -521,3 +521,35 @@ def test_what_reads_differently_is_not_stored(shop: Shop, monkeypatch: pytest.Mo
     assert refused("verify-failed", incoming.settle).status == 500
     incoming.discard()
     assert shop.current() == ONE
+
+
+def test_what_a_clean_start_replaces_is_never_pruned(shop: Shop) -> None:
+    """However many saves follow, of clean starts or not, and after a restart; `rm` takes it."""
+    shop.save(ONE)
+    saved = shop.save(TWO, base=digest(ONE), pod="pod-2", clean=True, keep=1)
+    assert (saved.current, saved.conflict, shop.current()) == (True, False, TWO)
+    for number in range(3, 8):
+        base = digest(shop.content())
+        shop.save(b"%d" % number, base=base, pod=f"pod-{number}", keep=1)
+        shop.again()
+    assert shop.content(1) == ONE
+    assert set(shop.versions()) == {1, 7}
+    shop.store.delete(ANNA, 1)
+    assert set(shop.versions()) == {7}
+
+
+def test_always_starting_clean_does_not_fill_the_volume(shop: Shop) -> None:
+    """What clean starts leave is counted as any version; what was there before them stays."""
+    shop.save(ONE)
+    for number in range(2, 12):
+        base = digest(shop.content())
+        pod = f"pod-{number}"
+        shop.save(b"%d" % number, base=base, pod=pod, clean=True, keep=2)
+        shop.save(b"%d again" % number, base=base, pod=pod, clean=True, keep=2)
+        shop.again()
+    assert set(shop.versions()) == {1, 20, 21}
+    for number in range(4):
+        shop.store.promote(ANNA, 1, 2)
+        shop.save(b"after %d" % number, base=digest(ONE), pod=f"x{number}", clean=True, keep=2)
+    copies = [seq for seq in shop.versions() if shop.content(seq) == ONE]
+    assert 1 in copies and len(copies) <= 3
