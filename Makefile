@@ -54,7 +54,7 @@ looked-over: setup
 
 # Every branch of decisions and builders, by the tests that are about them.
 DECIDED := tests/unit/claims tests/unit/disruptions tests/unit/helper/test_build.py tests/unit/helper/test_keeper.py \
-	tests/unit/idle/test_explain.py tests/unit/idle/test_verdict.py tests/unit/instances tests/unit/networks tests/unit/pools tests/unit/postmortems tests/unit/workloads
+	tests/unit/idle/test_explain.py tests/unit/idle/test_verdict.py tests/unit/instances tests/unit/networks tests/unit/pools tests/unit/postmortems tests/unit/triggers tests/unit/workloads
 decided: setup
 	@$(BIN)/coverage run -m pytest --quiet $(DECIDED) > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }
 	@$(BIN)/coverage report > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }

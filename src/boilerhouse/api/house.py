@@ -20,7 +20,7 @@ from boilerhouse.api.auth import Auth
 from boilerhouse.api.errors import not_found, too_many
 from boilerhouse.api.events import Feed
 from boilerhouse.api.hangup import Streams
-from boilerhouse.api.informers import TRIGGERS, Informers
+from boilerhouse.api.informers import Informers
 from boilerhouse.claims.decide import IDENTITY_DELIVERED
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
@@ -30,7 +30,6 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Pod
 from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.kube.status import ApiError, BadRequest, Forbidden, NotFound
@@ -103,7 +102,7 @@ class House:
             operator.claim_informer,
             operator.workload_informer,
             operator.pool_informer,
-            Informer(operator.client, TRIGGERS),
+            operator.trigger_informer,
         )
         client, clock = operator.client, operator.clock
         return cls(
@@ -127,13 +126,12 @@ class House:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Hear of what the operator does not listen to; at the end, write down what is known."""
-        async with self.informers.triggers.running():
-            try:
-                yield
-            finally:
-                self.feed.close()
-                await self.activity.flush()
+        """At the end, write down what is known."""
+        try:
+            yield
+        finally:
+            self.feed.close()
+            await self.activity.flush()
 
     def stop_streams(self) -> None:
         """End everything that waits or would go on for ever, so that the server can stop."""

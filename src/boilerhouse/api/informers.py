@@ -13,19 +13,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from boilerhouse.claims.objects import Claim
-from boilerhouse.core import names
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Object, Pod
-from boilerhouse.kube.resources import Resource
 from boilerhouse.kube.status import Unavailable
 from boilerhouse.pools.objects import Pool
-from boilerhouse.triggers.model import RESOURCE as TRIGGER
 
 T = TypeVar("T", bound=Object)
-
-TRIGGERS: Resource[Dynamic] = Resource(
-    names.GROUP, names.VERSION, TRIGGER.plural, TRIGGER.kind, Dynamic
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,9 @@ def exec_(
 def why(
     what: Annotated[
         str,
-        typer.Argument(help="claim/NAME, pool/NAME or workload/NAME.", show_default=False),
+        typer.Argument(
+            help="claim/NAME, pool/NAME, workload/NAME or trigger/NAME.", show_default=False
+        ),
     ],
     output: Output = Plain.TEXT,
 ) -> None:

@@ -19,7 +19,7 @@ def run(rest: Rest, what: str, output: str) -> int:
     """Print what was seen and decided, the newest last."""
     kind, slash, name = what.partition("/")
     if not (kind and slash and name):
-        raise Failure(f"{what!r}: want claim/NAME, pool/NAME or workload/NAME", 2)
+        raise Failure(f"{what!r}: want claim/NAME, pool/NAME, workload/NAME or trigger/NAME", 2)
     _, told = rest.call("GET", f"why/{segment(kind)}/{segment(name)}")
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))

@@ -1,6 +1,6 @@
 """The operator put together: informers, controllers, and what the API asks of them.
 
-informers ─► waking.py ─► controllers (workloads, pools, claims, agents' Secrets)
+informers ─► waking.py ─► controllers (workloads, pools, claims, triggers, agents' Secrets)
                             ▲    whose passes come first: precedence.py
 REST API ─► Acquirer, Releaser   the same passes, run inline
 
@@ -44,7 +44,7 @@ from boilerhouse.instances.settings import Settings
 from boilerhouse.kube.cache import by_label
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Bare, Node, Pod
+from boilerhouse.kube.kinds import Bare, Dynamic, Node, Pod
 from boilerhouse.kube.leader import Elector
 from boilerhouse.kube.resources import NODES, PODS, Key
 from boilerhouse.loop.controller import Controller
@@ -64,6 +64,11 @@ from boilerhouse.pools.objects import POOLS, Pool
 from boilerhouse.pools.read import Reader as PoolReader
 from boilerhouse.pools.seen import Plan as PoolPlan
 from boilerhouse.pools.seen import Seen as PoolSeen
+from boilerhouse.triggers.apply import Applier as TriggerApplier
+from boilerhouse.triggers.decide import Plan as TriggerPlan
+from boilerhouse.triggers.decide import Seen as TriggerSeen
+from boilerhouse.triggers.decide import decide as decide_trigger
+from boilerhouse.triggers.objects import TRIGGERS
 from boilerhouse.workloads.apply import Applier as WorkloadApplier
 from boilerhouse.workloads.decide import decide as decide_workload
 from boilerhouse.workloads.images import Images
@@ -109,6 +114,7 @@ class Operator:
         self.pod_informer: Informer[Pod] = Informer(
             client, PODS, labels={names.MANAGED: "true"}, timing=timing
         )
+        self.trigger_informer: Informer[Dynamic] = Informer(client, TRIGGERS, timing=timing)
         self.node_informer: Informer[Node] = Informer(client, NODES, timing=timing)
         self.secret_informer: Informer[Bare] = Informer(
             client, sweep.SECRET_NAMES, labels={names.AGENT: "true"}, timing=timing
@@ -154,6 +160,7 @@ class Operator:
         self.workloads = self._workloads(images)
         self.pools = self._pools(settings)
         self.claims = self._claims(identities, settings, nodes)
+        self.triggers = self._triggers()
         sweeper = sweep.Sweeper(client, self.secret_informer, self.pod_informer, clock)
         self.secrets: Controller[Key, sweep.Seen, sweep.Delete | sweep.Wait] = Controller(
             "secrets",
@@ -184,12 +191,13 @@ class Operator:
             self.pool_informer,
             self.claim_informer,
             self.pod_informer,
+            self.trigger_informer,
             self.node_informer,
             self.secret_informer,
         )
         self.manager = Manager(
             informers=self.informers,
-            controllers=[self.workloads, self.pools, self.claims, self.secrets]
+            controllers=[self.workloads, self.pools, self.claims, self.triggers, self.secrets]
             if reconcile
             else [],
             elector=elector,
@@ -322,6 +330,20 @@ class Operator:
             can_wait=self.precedence.is_due,
             **self._loop(),
         )
+
+    def _triggers(self) -> Controller[Key, TriggerSeen, TriggerPlan]:
+        applier = TriggerApplier(self.client, self.trigger_informer, self.events, self.clock)
+        controller: Controller[Key, TriggerSeen, TriggerPlan] = Controller(
+            "triggers",
+            read=applier.read,
+            decide=decide_trigger,
+            apply=applier.apply,
+            keys=lambda: list(self.trigger_informer.cache),
+            way=self.way,
+            **self._loop(workers=1),
+        )
+        self.trigger_informer.subscribe(lambda change: controller.queue.add(change.key))
+        return controller
 
     def _pool_keys(self) -> list[Key]:
         """All pools, and those of which only Pods are left."""

@@ -1,1 +1,1 @@
-"""Triggers: what wakes a tenant from outside. model ─► machine."""
+"""Triggers: what wakes a tenant from outside. model, machine ─► decide ─► apply."""

@@ -22,6 +22,7 @@ from boilerhouse.kube.resources import Key
 CONTROLLERS = {
     **dict.fromkeys(("claim", "claims", "boilerhouseclaim", "bhc"), "claims"),
     **dict.fromkeys(("pool", "pools", "boilerhousepool", "bhp"), "pools"),
+    **dict.fromkeys(("trigger", "triggers", "boilerhousetrigger", "bht"), "triggers"),
     **dict.fromkeys(("workload", "workloads", "boilerhouseworkload", "bhw"), "workloads"),
 }
 
@@ -96,7 +97,7 @@ async def why(kind: FromPath[str], name: FromPath[str], house: TheHouse) -> Resp
     """Return the last passes over an object: what was seen, what was decided, how it ended."""
     controller = CONTROLLERS.get(kind.lower())
     if controller is None:
-        raise bad_request(f"kind: {kind!r} is none of claim, pool, workload")
+        raise bad_request(f"kind: {kind!r} is none of claim, pool, trigger, workload")
     key = Key(house.client.namespace, name)
     if not house.operator.recorder.passes(controller, key):
         raise not_found("Pass", f"{controller}/{name}")

@@ -1,0 +1,10 @@
+"""Triggers as the API hands them out: their settings are looked at as plain data."""
+
+from __future__ import annotations
+
+from boilerhouse.core.names import GROUP, VERSION
+from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.kube.resources import Resource
+from boilerhouse.triggers.model import RESOURCE
+
+TRIGGERS: Resource[Dynamic] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Dynamic)
