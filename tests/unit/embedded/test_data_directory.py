@@ -78,9 +78,16 @@ def test_what_another_user_made_is_refused_also_for_root(data: Path, file: str) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_an_empty_one_of_another_user_is_taken(data: Path) -> None:
-    """Nothing in it is anybody's yet."""
+def test_one_that_belongs_to_another_user_is_refused(data: Path) -> None:
+    """Empty or with our own store in it: its owner could exchange the keys."""
     os.chown(data, 65534, 65534)
+    with pytest.raises(StoreFailed, match=r"belongs to another user, nobody, .*to root"):
+        take_directory(data)
+    assert not list(data.iterdir())
+    (data / "kube.db").touch()
+    with pytest.raises(StoreFailed, match="belongs to another user"):
+        take_directory(data)
+    os.chown(data, os.geteuid(), -1)
     take_directory(data)
 
 

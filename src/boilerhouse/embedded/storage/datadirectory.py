@@ -1,6 +1,6 @@
 """The data directory: made by us or shown to be ours, before anything is written into it.
 
-nothing there ─► made, 0700          empty or ours, and closed to others ─► taken as it is
+nothing there ─► made, 0700     empty or ours, our user's, closed to others ─► taken as it is
 anything else ─► refused, untouched
 
 Ours is what the same user made, root or not: run by another, tenants' files would change hands
@@ -34,7 +34,7 @@ def take_directory(directory: Path) -> None:
         if not directory.is_dir():
             raise StoreFailed(f"{directory} is not a directory")
         strange = sorted({entry.name for entry in directory.iterdir()} - _NOBODYS)
-        mode = stat.S_IMODE(directory.stat().st_mode)
+        found = directory.stat()
         maker = _maker(directory)
     except OSError as error:
         raise StoreFailed(f"{directory} cannot be used: {error}") from error
@@ -49,6 +49,13 @@ def take_directory(directory: Path) -> None:
             f"{directory} is neither empty nor a data directory of Boilerhouse (it has"
             f" {strange[0]}): choose another"
         )
+    if found.st_uid != os.geteuid():
+        # Its owner may exchange whatever is in it, keys too, however it is closed to others.
+        raise StoreFailed(
+            f"{directory} belongs to another user, {_user(found.st_uid)}, who could exchange the"
+            f" keys and files in it: chown it to {_user(os.geteuid())}, or choose another directory"
+        )
+    mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         raise StoreFailed(
             f"{directory} is open to other users (mode {mode:o}), and keys are kept in it:"
