@@ -91,6 +91,8 @@ class BoundedHttp(HttpToolsProtocol):
     _next = _AS_BEFORE
     _header_bytes = 0
     _receiving = False
+    _in_header = False
+    _hosts = 0
     _unanswered = 0
     idle: Idle  # set by the listener that made it
 
@@ -125,7 +127,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._header_bytes = 0
-        self._receiving = True
+        self._receiving = self._in_header = True
+        self._hosts = 0
         self._wait(HEADER_SECONDS)
         super().on_message_begin()
 
@@ -135,9 +138,17 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
+        if not self._in_header:
+            return  # a trailer: it came after the request was judged, and is no part of its header
+        if name.lower() == b"host":
+            self._hosts += 1
+            if self._hosts > 1:
+                # Two readers of this request might believe different ones: as HTTP says, a 400.
+                raise ValueError("the request has more than one Host")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        self._in_header = False
         self._unanswered += 1
         self.idle.pop(self, None)
         self._wait(BODY_SECONDS)

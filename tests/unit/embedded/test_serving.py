@@ -243,6 +243,41 @@ async def test_a_websocket_is_handed_to_its_session(world: World) -> None:
     assert json.loads(refused.value.response.body or b"")["message"] == "no such session"
 
 
+async def raw(world: World, sent: bytes) -> bytes:
+    """Send bytes to the Unix socket; return all that comes back."""
+    reader, writer = await asyncio.open_unix_connection(world.path)
+    writer.write(sent)
+    async with asyncio.timeout(20):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_trailer_is_no_header(world: World) -> None:
+    """What comes behind the body is not believed: neither a token, nor a Host, nor a length."""
+    answer = await raw(
+        world,
+        b"POST /echo HTTP/1.1\r\nHost: here\r\nX-A: 1\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n"
+        b"2\r\nhi\r\n0\r\nAuthorization: Bearer x\r\nHost: there\r\nX-A: 2\r\n\r\n",
+    )
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"hi")
+    (request,) = world.echo.seen
+    assert (request.headers["host"], request.headers["x-a"]) == ("here", "1")
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize("second", [b"Host: there", b"host:here", b"HOST: "])
+async def test_two_hosts_are_refused(world: World, second: bytes) -> None:
+    """400, and the handler never hears of it; the next request may have its one."""
+    once = b"GET /echo HTTP/1.1\r\nHost: here\r\n"
+    answer = await raw(world, once + second + b"\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert world.echo.seen == []
+    answer = await raw(world, once + b"\r\n" + once + b"Connection: close\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 200 ") == 2
+
+
 async def test_a_header_without_end_is_cut_off(world: World) -> None:
     """Headers are bounded: a client cannot make the server remember without limit."""
     reader, writer = await asyncio.open_unix_connection(str(world.path))
