@@ -48,9 +48,9 @@ def test_a_start_without_room_is_refused_in_one_sentence(small_disk: Path, room:
 
 @pytest.mark.usefixtures("sandboxes")
 def test_health_tells_of_a_full_disk_until_there_is_room(small_disk: Path) -> None:
-    """503 with the reason while writes fail, ok again without a restart."""
+    """503 with the reason while writes fail, ok again without a restart: nothing is kept back."""
     with (
-        program("up", *options(small_disk), said="up.serving", env={}) as serving,
+        program("up", *options(small_disk), "--reserve", "0", said="up.serving", env={}) as serving,
         httpx2.Client(base_url=serving["api"], timeout=60) as http,
     ):
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -81,6 +81,8 @@ class House:
     helper: HelperClient | None = None  # the way to what lies in instances
     snapshots: SnapshotClient | None = None  # and to what was saved of them
     shelf: ImageShelf | None = None  # the images of one machine; a cluster has none
+    # What is not as it should be although requests are served, in sentences.
+    warnings: Callable[[], list[str]] = list
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
     proxied: Places = field(default_factory=lambda: Places("proxied requests", PROXIED))
@@ -95,6 +97,7 @@ class House:
         helper: HelperClient | None = None,
         snapshots: SnapshotClient | None = None,
         shelf: ImageShelf | None = None,
+        warnings: Callable[[], list[str]] = list,
     ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
@@ -114,6 +117,7 @@ class House:
             helper,
             snapshots,
             shelf,
+            warnings,
         )
 
     @property

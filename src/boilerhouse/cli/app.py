@@ -34,6 +34,15 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
+def _amount(text: str) -> int:
+    from boilerhouse.embedded.policy.quantity import parse
+
+    try:
+        return max(0, parse(text).whole)
+    except ValueError:
+        raise typer.BadParameter("it is an amount such as 256Mi or 1Gi") from None
+
+
 def _say_version(wanted: bool) -> None:
     if wanted:
         version()
@@ -92,6 +101,16 @@ def up(
             "--strict", help="Do not start where limits of memory and CPU cannot be enforced."
         ),
     ] = _UP.strict,
+    reserve: Annotated[
+        int | None,
+        typer.Option(
+            help="Disk space kept back for Boilerhouse itself, such as 256Mi; 0 keeps none."
+            " Default: a 32nd of the disk, at most 256Mi.",
+            parser=_amount,
+            metavar="SIZE",
+            show_default=False,
+        ),
+    ] = _UP.reserve,
     unsandboxed: Annotated[
         bool, typer.Option("--unsandboxed", help="Not possible; says why.", hidden=True)
     ] = False,
@@ -112,7 +131,7 @@ def up(
         raise typer.Exit(1)
     with imports():
         from boilerhouse.cli.up import run
-    raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict)))
+    raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict, reserve)))
 
 
 remote.add_to(app)

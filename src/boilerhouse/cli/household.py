@@ -52,6 +52,8 @@ class Means:
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
     saves: int = SAVES  # instances whose files are saved at a time
+    # What is not as it should be although it runs, in sentences; for `health`.
+    warnings: Callable[[], list[str]] = list
     at_hand: bool = False  # API server and helper are in this process
 
 
@@ -124,6 +126,7 @@ async def household(
                 helper=_helper(means),
                 snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
                 shelf=means.shelf,
+                warnings=means.warnings,
             )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run)

@@ -33,6 +33,7 @@ class UpLine(NamedTuple):
     kube_host: str = "127.0.0.1"
     kube_port: int | None = None
     strict: bool = False
+    reserve: int | None = None  # bytes of disk kept back; None = a share of it
 
 
 def read_up(words: Sequence[str]) -> UpLine | None:

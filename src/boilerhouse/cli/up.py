@@ -105,7 +105,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
     # Bound first: what cannot be served need not be started.
     bound = bind_api(line.host, line.port, key=key)
     product = Product()
-    kubelet = KubeletSettings(builtins=product.builtins(), pods=division.pods)
+    kubelet = KubeletSettings(builtins=product.builtins(), pods=division.pods, reserve=line.reserve)
     async with AsyncExitStack() as stack:
         stack.callback(bound.close)
         stack.push_async_callback(product.close)
@@ -128,6 +128,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             way=kubelet.way,
             # Tenants are packed on the processors that answer claims: no more than there are.
             saves=min(SAVES, len(os.sched_getaffinity(0))),
+            warnings=world.kubelet.warnings,
             at_hand=True,
         )
         operator = operator_of(means)

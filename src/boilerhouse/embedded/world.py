@@ -24,6 +24,7 @@ from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
 from boilerhouse.embedded.kubelet.nodeobject import NODE
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
+from boilerhouse.embedded.storage.ballast import Ballast
 from boilerhouse.embedded.storage.datadirectory import take_directory
 from boilerhouse.embedded.storage.store import Store
 from boilerhouse.kube.client import Client
@@ -61,7 +62,9 @@ class World:
         clock = clock or SystemClock()
         take_directory(directory)
         async with AsyncExitStack() as resources:
-            store = await Store.open(directory)
+            settings = kubelet if isinstance(kubelet, Settings) else Settings()
+            ballast = Ballast(directory, settings.reserve if kubelet else 0)
+            store = await Store.open(directory, make_room=ballast.make_room)
             resources.push_async_callback(store.close)
             # The directory is ours from here on. Certificates take a thread and no turn of ours.
             hosts = tuple(dict.fromkeys((*pki.LOOPBACK, host)))
@@ -75,9 +78,8 @@ class World:
             await provision(InProcess(server), catalogue.crds())
             running = None
             if kubelet:
-                settings = kubelet if isinstance(kubelet, Settings) else Settings()
                 client = Client(InProcess(server))
-                running = await Kubelet.open(client, clock, directory, settings)
+                running = await Kubelet.open(client, clock, directory, settings, ballast)
                 resources.push_async_callback(running.close)
                 server.nodes[NODE] = running.answers
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -62,7 +63,7 @@ class House:
 
 
 @asynccontextmanager
-async def opened(directory: Path, **options: int) -> AsyncIterator[House]:
+async def opened(directory: Path, **options: Any) -> AsyncIterator[House]:
     store = await Store.open(directory / "data", **options)
     server = ApiServer(store, SystemClock())
     await server.start()

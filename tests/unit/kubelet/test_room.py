@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests, unschedulable
+import pytest
+
+from boilerhouse.embedded.kubelet.room import (
+    Ledger,
+    Requests,
+    requests,
+    tolerates,
+    unschedulable,
+)
 from boilerhouse.embedded.policy.quantity import parse
 
 
@@ -52,3 +60,26 @@ def test_the_words_are_a_schedulers() -> None:
     )
     assert "1 Too many pods" in unschedulable(["pods"], cordoned=False)
     assert "1 node(s) were unschedulable" in unschedulable([], cordoned=True)
+    assert unschedulable(["cpu"], cordoned=False, taint="node.kubernetes.io/disk-pressure") == (
+        "0/1 nodes are available: 1 node(s) had untolerated taint"
+        " {node.kubernetes.io/disk-pressure: }. preemption: 0/1 nodes are available:"
+        " 1 Preemption is not helpful for scheduling."
+    )
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "sick", "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "sick", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "sick"}, True),
+        ({"key": "sick", "value": "x"}, False),
+        ({"value": ""}, False),
+    ],
+)
+def test_a_pod_may_tolerate_a_taint(toleration: dict[str, str], tolerated: bool) -> None:
+    """By key or all of them, for this effect or for all."""
+    assert tolerates({"tolerations": [toleration]}, "sick") == tolerated
+    assert not tolerates({}, "sick")

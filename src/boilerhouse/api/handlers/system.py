@@ -47,10 +47,14 @@ class Stats(msgspec.Struct, rename="camel"):
 
 
 class Health(msgspec.Struct, rename="camel", omit_defaults=True):
-    """`crashLooping` counts the instances whose program ends again and again, if there are any."""
+    """`status` is ok, or degraded: then `warnings` say what is wrong while requests are served.
+
+    `crashLooping` counts the instances whose program ends again and again, if there are any.
+    """
 
     status: str
     crash_looping: int = 0
+    warnings: list[str] = []
 
 
 @get(f"{V1}/stats", opt={"scope": ADMIN})
@@ -84,12 +88,14 @@ def _count(phases: Iterable[str]) -> Count:
 
 @get(f"{V1}/health", opt={"scope": PUBLIC})
 async def health(house: TheHouse) -> Health:
-    """Say whether requests can be served: 200 and ok, or 503 and why not."""
+    """Say whether requests can be served: 200 and ok (or degraded, and by what), or 503."""
     complaints = await house.complaints()
     if complaints:
         raise Problem(503, "Unavailable", "; ".join(complaints), details={"complaints": complaints})
     view, pods = house.operator.instances.view, house.informers.pods.cache
-    return Health("ok", sum(view(pods[key]).backing_off for key in pods))
+    looping = sum(view(pods[key]).backing_off for key in pods)
+    warnings = house.warnings()
+    return Health("degraded" if warnings else "ok", looping, warnings)
 
 
 @get(f"{V1}/why/{{kind:str}}/{{name:str}}", opt={"scope": ADMIN}, media_type="application/json")

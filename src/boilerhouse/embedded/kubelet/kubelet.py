@@ -23,6 +23,7 @@ from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.kubelet.answering import Answers
 from boilerhouse.embedded.kubelet.builtin_images import Builtins
 from boilerhouse.embedded.kubelet.claims import Claims
+from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.evicting import Evictions
 from boilerhouse.embedded.kubelet.images import ImageStore
 from boilerhouse.embedded.kubelet.launch import Machine
@@ -35,12 +36,13 @@ from boilerhouse.embedded.kubelet.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.spreading import spread
 from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.kubelet.turns import Turns
+from boilerhouse.embedded.storage.ballast import Ballast
 from boilerhouse.kube.cache import Change
 from boilerhouse.kube.client import ALL, Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.kinds import Dynamic, Node
 from boilerhouse.kube.resources import NODES, Resource
-from boilerhouse.loop.events import Events
+from boilerhouse.loop.events import Events, Type
 from boilerhouse.loop.rightofway import RightOfWay
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
@@ -58,6 +60,7 @@ class Settings:
     capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
     pods: int | None = None  # of which there may be no more, whatever they ask for
     disk_seconds: float = 30.0  # between two looks at disk limits
+    reserve: int | None = 0  # bytes of disk kept back for ourselves; None = a share of it
     namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
     way: RightOfWay = field(default_factory=RightOfWay)  # shared with whoever answers claims
 
@@ -72,7 +75,9 @@ class Kubelet:
         sandboxes: Bubblewrapped,
         house: House,
         ledger: Ledger,
+        disk: DiskPressure,
     ) -> None:
+        self.disk = disk
         self.sandboxes = sandboxes
         self.images = house.machine.images
         self._clock = clock
@@ -81,7 +86,7 @@ class Kubelet:
         self._ledger = ledger
         self._pods = Informer(client, PODS, namespace=ALL)
         self._nodes: Informer[Node] = Informer(client, NODES, namespace=ALL)
-        self._scheduler = Scheduler(client, clock, ledger, self._bound, house.events)
+        self._scheduler = Scheduler(client, clock, ledger, self._bound, house.events, self._ours)
         self._workers: dict[str, PodWorker] = {}
         self.answers = Answers(self._workers, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -89,11 +94,20 @@ class Kubelet:
 
     @classmethod
     async def open(
-        cls, client: Client, clock: Clock, data: Path, settings: Settings | None = None
+        cls,
+        client: Client,
+        clock: Clock,
+        data: Path,
+        settings: Settings | None = None,
+        ballast: Ballast | None = None,
     ) -> Kubelet:
         """Run the Pods of `data`; main thread only. `SandboxError` says why it cannot be."""
         settings = settings or Settings()
         async with AsyncExitStack() as resources:
+            # First: on a full disk, what follows lives on what was kept back.
+            disk = DiskPressure(data, ballast or Ballast(data, settings.reserve))
+            await disk.open()
+            resources.push_async_callback(disk.close)
             sandboxes = await Bubblewrapped.open(data / "sandboxes", clock)
             resources.push_async_callback(sandboxes.close)
             await try_out(sandboxes)
@@ -119,10 +133,11 @@ class Kubelet:
                 events,
                 Turns(settings.way),
             )
-            kubelet = cls(client, clock, sandboxes, house, Ledger(there))
+            kubelet = cls(client, clock, sandboxes, house, Ledger(there), disk)
             node = NodeObject(
                 client, clock, there, sandboxes.limits_unenforced, sandboxes.limits_enforced
             )
+            node.disk_pressure(disk.pressed)
             await node.register()
             await kubelet._begin(resources, node, settings.disk_seconds)
             kubelet._resources = resources.pop_all()
@@ -144,6 +159,10 @@ class Kubelet:
         """Whether no Pod is given to the node now."""
         return self._scheduler.cordoned
 
+    def warnings(self) -> list[str]:
+        """Say what is not as it should be although Pods run; empty when all is well."""
+        return [self.disk.words] if self.disk.pressed else []
+
     async def _begin(
         self, resources: AsyncExitStack, node: NodeObject, disk_seconds: float
     ) -> None:
@@ -154,6 +173,9 @@ class Kubelet:
         await self._sweep()
         self._nodes.subscribe(self._see_node)
         self._look_at_node(self._nodes.get("", NODE))
+        self._scheduler.disk_pressure = self.disk.pressed
+        self.disk.subscribe(node.disk_pressure)
+        self.disk.subscribe(self._see_disk)
         self._pods.subscribe(self._see)
         # Who ran before, then who was sent here, then who has no node: as they got their room.
         for pod in sorted(self._pods.cache.values(), key=_standing):
@@ -164,6 +186,7 @@ class Kubelet:
             ("kubelet scheduler", self._scheduler.run),
             ("kubelet node status", node.run),
             ("kubelet disk limits", evictions.run),
+            ("kubelet disk pressure", self.disk.run),
         ):
             task = asyncio.create_task(supervised(name, work), name=name)
             resources.push_async_callback(_ended, task)
@@ -205,6 +228,22 @@ class Kubelet:
     def _look_at_node(self, node: Node | None) -> None:
         self._scheduler.cordoned = node is not None and node.spec.unschedulable
         self._scheduler.look()
+
+    def _see_disk(self, pressed: bool) -> None:
+        """Tell of a disk that is nearly full, and give the node no Pods meanwhile."""
+        self._scheduler.disk_pressure = pressed
+        self._scheduler.look()
+        node = self._nodes.get("", NODE)
+        if node is not None:
+            status = "NodeHasDiskPressure" if pressed else "NodeHasNoDiskPressure"
+            words = self.disk.words or f"Node {NODE} status is now: {status}"
+            kind: Type = "Warning" if pressed else "Normal"
+            self._house.events.tell(NODES, node, status, words, type=kind)
+
+    def _ours(self, pod: Dynamic) -> bool:
+        """Whether a Pod is made of our own containers alone, such as the snapshot helper."""
+        containers = (*pod.spec.get("initContainers", ()), *pod.spec.get("containers", ()))
+        return all(self._house.machine.built_in(one) is not None for one in containers)
 
     def _lost(self, uid: str) -> None:
         self._scheduler.drop(uid)

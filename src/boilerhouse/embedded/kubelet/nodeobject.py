@@ -1,6 +1,7 @@
 """This machine as a Node object: registered, kept, and alive by a Lease.
 
 machine ─► capacity() ─► Node boilerhouse ─► Lease every 10 s
+DiskPressure ─► disk_pressure() ─► condition and taint, at once
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ DISK_PROMISED = 8
 _LEASES = "kube-node-lease"
 _RENEW = 10.0
 _LEASE_SECONDS = 40
+_SHORTLY = 0.2
 _REFRESH = 30  # renewals after which the Node's status is written again, too
+DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+Body = Mapping[str, Any]
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +83,13 @@ class NodeObject:
         self._capacity = capacity
         self._limits_unenforced = limits_unenforced
         self._limits_enforced = limits_enforced
+        self._disk_pressure = False
+        self._stale = asyncio.Event()
+
+    def disk_pressure(self, pressed: bool) -> None:
+        """Have it told that there is too little room on the disk, or enough again."""
+        self._disk_pressure = pressed
+        self._stale.set()
 
     async def register(self) -> None:
         """Create the Node, or make the one of an earlier life ours again."""
@@ -91,6 +103,7 @@ class NodeObject:
         except AlreadyExists:
             patch = {"metadata": {"labels": labels}}
             await self._client.merge_patch(NODES, NODE, patch)
+        await self._write_taint()
         await self._write_status()
         with contextlib.suppress(AlreadyExists):
             await self._client.create(NAMESPACES, {"metadata": {"name": _LEASES}})
@@ -100,16 +113,32 @@ class NodeObject:
         """Renew the Lease for ever; a Node that somebody deleted comes back."""
         beats = 0
         while True:
-            await asyncio.sleep(_RENEW)
+            await self._next_beat()
             beats += 1
             try:
                 await self._renew()
-                if beats % _REFRESH == 0:
-                    await self._write_status()
+                if beats % _REFRESH == 0 or self._stale.is_set():
+                    await self._tell()
             except NotFound:
                 await self._reregister()
             except ApiError as error:
                 log.warning("kubelet.lease_unrenewed", error=str(error))
+
+    async def _next_beat(self) -> None:
+        try:
+            async with asyncio.timeout(_RENEW):
+                await self._stale.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_SHORTLY)  # what cannot be written is not written again at once
+
+    async def _tell(self) -> None:
+        """Write what is so now; what could not be written stays stale."""
+        pressed = self._disk_pressure
+        await self._write_taint()
+        await self._write_status()
+        if pressed == self._disk_pressure:
+            self._stale.clear()
 
     async def _reregister(self) -> None:
         try:
@@ -129,6 +158,14 @@ class NodeObject:
             body = {"metadata": {"name": NODE, "namespace": _LEASES}, "spec": spec}
             await self._client.create(LEASES, body)
 
+    async def _write_taint(self) -> None:
+        """Taint the Node while its disk is nearly full, as a real cluster does; others' stay."""
+        node = await self._client.raw("GET", NODES.path("", NODE))
+        taints = node.get("spec", {}).get("taints", [])
+        wanted = with_taint(taints, DISK_PRESSURE, there=self._disk_pressure)
+        if wanted != taints:
+            await self._client.merge_patch(NODES, NODE, {"spec": {"taints": wanted or None}})
+
     async def _write_status(self) -> None:
         path = NODES.path("", NODE, "status")
         before = await self._client.raw("GET", path)
@@ -138,8 +175,17 @@ class NodeObject:
             self._limits_unenforced,
             self._limits_enforced,
             rfc3339(self._clock.now()),
+            disk_pressure=self._disk_pressure,
         )
         await self._client.raw("PATCH", path, {"status": status}, content_type=STRATEGIC_PATCH)
+
+
+def with_taint(taints: list[Body], key: str, *, there: bool) -> list[Body]:
+    """Return a Node's taints with or without one that keeps new Pods away."""
+    others = [taint for taint in taints if taint.get("key") != key]
+    if not there:
+        return others
+    return [*others, {"key": key, "effect": "NoSchedule"}]
 
 
 def node_status(
@@ -148,6 +194,8 @@ def node_status(
     limits_unenforced: str | None,
     limits_enforced: str,
     now: str,
+    *,
+    disk_pressure: bool = False,
 ) -> dict[str, Any]:
     """Return the Node's status; a condition that stays keeps the time of its transition."""
     there = {name: str(amount) for name, amount in amounts(capacity).items()}
@@ -155,9 +203,12 @@ def node_status(
     enforced = ("True", "CgroupAvailable", limits_enforced)
     if limits_unenforced is not None:
         enforced = ("False", "NoCgroup", limits_unenforced)
+    disk = ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
+    if disk_pressure:
+        disk = ("True", "KubeletHasDiskPressure", "kubelet has disk pressure")
     wanted = {
         "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
-        "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        "DiskPressure": disk,
         "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         LIMITS_ENFORCED: enforced,
         "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),

@@ -119,11 +119,22 @@ def _short(there: Quantity | int, asked: Quantity | int) -> bool:
     return there < asked  # type: ignore[operator]  # both are numbers, or both quantities
 
 
-def unschedulable(lacking: Iterable[str], *, cordoned: bool) -> str:
+def tolerates(spec: Mapping[str, Any], taint: str) -> bool:
+    """Whether a Pod may come to a node with this taint, which has no value and keeps Pods away."""
+    return any(
+        one.get("effect", "") in ("", "NoSchedule")
+        and one.get("key", "") in ("", taint)
+        and (one.get("operator", "Equal") == "Exists" or (one.get("key") and not one.get("value")))
+        for one in spec.get("tolerations", ())
+    )
+
+
+def unschedulable(lacking: Iterable[str], *, cordoned: bool, taint: str = "") -> str:
     """Say why a Pod has no node, as the scheduler of a real cluster of one node does."""
-    if cordoned:
+    if cordoned or taint:
+        why = "were unschedulable" if cordoned else f"had untolerated taint {{{taint}: }}"
         return (
-            "0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are "
+            f"0/1 nodes are available: 1 node(s) {why}. preemption: 0/1 nodes are "
             "available: 1 Preemption is not helpful for scheduling."
         )
     words = ["1 Too many pods" if name == "pods" else f"1 Insufficient {name}" for name in lacking]

@@ -3,6 +3,8 @@
     Pods without a node (oldest first) ─► Ledger ─► binding | condition Unschedulable
     room appears ─► all of them again
 
+While the disk is nearly full no Pod is placed but those that tolerate it, and our own.
+
 Deciding and noting happen without an await in between, so two Pods never get the same room.
 """
 
@@ -14,8 +16,8 @@ from collections.abc import Callable
 import structlog
 
 from boilerhouse.core.clock import Clock, rfc3339
-from boilerhouse.embedded.kubelet.nodeobject import NODE
-from boilerhouse.embedded.kubelet.room import Ledger, requests, unschedulable
+from boilerhouse.embedded.kubelet.nodeobject import DISK_PRESSURE, NODE
+from boilerhouse.embedded.kubelet.room import Ledger, requests, tolerates, unschedulable
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Dynamic
 from boilerhouse.kube.resources import PODS
@@ -38,8 +40,12 @@ class Scheduler:
         ledger: Ledger,
         bound: Callable[[Dynamic], None],
         events: Events,
+        ours: Callable[[Dynamic], bool],
     ) -> None:
+        """`ours` tells the Pods that nothing works without, on whatever disk."""
         self.cordoned = False
+        self.disk_pressure = False
+        self._ours = ours
         self._client = client
         self._clock = clock
         self._ledger = ledger
@@ -82,8 +88,9 @@ class Scheduler:
     def _place(self, pod: Dynamic) -> None:
         wanted = requests(pod.spec)
         lacking = self._ledger.lacking(wanted)
-        if lacking or self.cordoned:
-            words = unschedulable(lacking, cordoned=self.cordoned)
+        taint = DISK_PRESSURE if self._kept_away(pod) else ""
+        if lacking or self.cordoned or taint:
+            words = unschedulable(lacking, cordoned=self.cordoned, taint=taint)
             if self._told.get(pod.metadata.uid) != words:
                 self._told[pod.metadata.uid] = words
                 self._begin(self._refuse(pod, words))
@@ -91,6 +98,11 @@ class Scheduler:
         self._ledger.give(pod.metadata.uid, wanted)
         self.drop(pod.metadata.uid)
         self._begin(self._bind(pod))
+
+    def _kept_away(self, pod: Dynamic) -> bool:
+        if not self.disk_pressure or self._ours(pod):
+            return False
+        return not tolerates(pod.spec, DISK_PRESSURE)
 
     def _begin(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]  # a coroutine

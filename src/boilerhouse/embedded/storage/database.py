@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Key, Stored
 from boilerhouse.embedded.storage.durable import sync_directory
 
@@ -118,8 +119,17 @@ def _lock(fd: int, kind: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, *_SHARED, 0))
 
 
-def open_database(directory: Path) -> sqlite3.Connection:
+def open_database(directory: Path, make_room: MakeRoom = no_room) -> sqlite3.Connection:
     """Create or check the database and connect to it. Raises `StoreFailed` with the file's name."""
+    try:
+        return _open(directory)
+    except StoreFailed:
+        if not make_room():
+            raise
+    return _open(directory)
+
+
+def _open(directory: Path) -> sqlite3.Connection:
     path = database_file(directory)
     try:
         _clear_away(_newborn(path))

@@ -7,6 +7,9 @@ writers and nobody waits longer than two commits. The thread touches Python rare
 SQLite call gives up the interpreter lock and a busy event loop may take milliseconds to hand it
 back, so a usual batch is a single multi-row INSERT that commits by itself.
 
+A commit that fails on a full disk is tried again as often as `make_room` gives some of the reserve
+up for it (`ballast.py`), within bounds.
+
 When a commit fails, everything behind it was decided on a state that will never be: the whole
 generation of batches fails, and the loop starts the next one from what is on disk.
 """
@@ -22,6 +25,7 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
+from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Change, Stored
 from boilerhouse.embedded.storage.checkpoint import Checkpointer
 from boilerhouse.embedded.storage.database import (
@@ -38,6 +42,8 @@ MAX_BATCH = 256
 MAX_BATCH_BYTES = 8 << 20
 # Rows of one INSERT. SQLite keeps each length's statement prepared, so there are not too many.
 MAX_ROWS = 64
+# How often a commit is tried with more room: somebody else may take each piece of it.
+MAX_TRIES = 3
 
 
 class Trim(msgspec.Struct, frozen=True):
@@ -68,9 +74,10 @@ class Journal:
     everything of that generation failed.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, make_room: MakeRoom = no_room) -> None:
         self._path = path
         self._db = db
+        self._make_room = make_room
         self._newest = newest_revision(db)
         self._suspect = False
         self._between_connections = False
@@ -128,6 +135,20 @@ class Journal:
         return batch, True
 
     def _try(self, batch: Sequence[Transaction]) -> str:
+        failure = ""
+        for _ in range(MAX_TRIES):
+            failure = self._try_once(batch)
+            if not failure or not self._more_room():
+                break
+        return failure
+
+    def _more_room(self) -> bool:
+        try:
+            return self._make_room()
+        except OSError:
+            return False
+
+    def _try_once(self, batch: Sequence[Transaction]) -> str:
         try:
             with self._checkpointer.between_commits:
                 if self._suspect:

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Change, Key, Put, Remove, Stored
 from boilerhouse.embedded.storage.database import (
     StoreFailed,
@@ -117,15 +118,22 @@ class Store:
 
     @classmethod
     async def open(
-        cls, directory: Path, *, history: int = MAX_CHANGES, history_bytes: int = MAX_BYTES
+        cls,
+        directory: Path,
+        *,
+        history: int = MAX_CHANGES,
+        history_bytes: int = MAX_BYTES,
+        make_room: MakeRoom = no_room,
     ) -> Store:
         """Take the data directory and load it. Raises `StoreLocked` or `StoreFailed`.
+
+        `make_room` is called, from threads, before it gives in to a full disk.
 
         Of what was replaced or deleted, the last `history` changes are kept, as long as their
         versions take no more than `history_bytes`.
         """
         opening = asyncio.get_running_loop().run_in_executor(
-            None, _open, directory, history, history_bytes
+            None, _open, directory, history, history_bytes, make_room
         )
         try:
             return cls(await asyncio.shield(opening))
@@ -330,7 +338,7 @@ class Store:
             self._history.break_off()
 
 
-def _open(directory: Path, limit: int, max_bytes: int) -> _Opened:
+def _open(directory: Path, limit: int, max_bytes: int, make_room: MakeRoom) -> _Opened:
     """Lock, check and load the data directory. Blocks."""
     try:
         make_directory(directory)
@@ -338,9 +346,10 @@ def _open(directory: Path, limit: int, max_bytes: int) -> _Opened:
     except OSError as error:
         raise StoreFailed(f"{directory} cannot be used: {error}") from error
     try:
-        db = open_database(directory)
+        db = open_database(directory, make_room)
         try:
-            return _load(directory, History(limit, oldest_revision(db), max_bytes), lock, db)
+            history = History(limit, oldest_revision(db), max_bytes)
+            return _load(directory, history, lock, db, make_room)
         except BaseException as error:
             db.close()
             if not isinstance(error, sqlite3.Error):
@@ -352,7 +361,13 @@ def _open(directory: Path, limit: int, max_bytes: int) -> _Opened:
         raise
 
 
-def _load(directory: Path, history: History, lock: DataLock, db: sqlite3.Connection) -> _Opened:
+def _load(
+    directory: Path,
+    history: History,
+    lock: DataLock,
+    db: sqlite3.Connection,
+    make_room: MakeRoom,
+) -> _Opened:
     path = database_file(directory)
     began = history.oldest
     live: dict[Key, Stored] = {}
@@ -365,7 +380,7 @@ def _load(directory: Path, history: History, lock: DataLock, db: sqlite3.Connect
             # One by one, so that what is past goes before more is read.
             past += history.publish([Change.of(stored, previous, deleted=deleted)])
     committed, head = Index(live.values()), Index(live.values())
-    return _Opened(lock, Journal(path, db), committed, head, history, past)
+    return _Opened(lock, Journal(path, db, make_room), committed, head, history, past)
 
 
 def _abandon(opening: asyncio.Future[_Opened]) -> None:
