@@ -163,7 +163,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         await stop.wait()
         if died.done():
             raise SandboxError("the fork server has died, and every container with it: start again")
-        log.info("up.stopping")
+        log.info("up.stopping", hurry="another Ctrl-C does not wait for what is under way")
     log.info("up.stopped")
 
 

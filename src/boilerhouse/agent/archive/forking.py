@@ -153,6 +153,8 @@ class Stem:
                 stdout=subprocess.DEVNULL,
                 env={"LC_ALL": "C.UTF-8"},
                 cwd="/",
+                # Ctrl-C reaches the whole group of a terminal: it is ours to end it, and in order.
+                start_new_session=True,
             )
         except OSError as error:
             ours.close()

@@ -111,6 +111,7 @@ async def _start() -> asyncio.subprocess.Process:
         limit=PIECE,
         env={"LC_ALL": "C.UTF-8"},
         cwd="/",
+        start_new_session=True,  # a Ctrl-C in a terminal is not for it
     )  # fmt: skip
 
 
