@@ -369,6 +369,15 @@ async def test_a_taken_port_is_told(scene: Scene) -> None:
         assert guest == str(port) != reached
         assert (await fetch(found, port)).endswith(b"moved")
 
+        async def told() -> bool:
+            fields = "involvedObject.name=late,reason=PortTaken"
+            said = [one.message for one in (await scene.client.list(EVENTS, fields=fields)).items]
+            where = f"{found.status.pod_ip}:{reached}"
+            words = f"port {port} is taken on this machine by another program; reached at {where}"
+            return said == [words]
+
+        await eventually(told)
+
 
 async def test_a_program_that_does_not_exist_never_runs(scene: Scene) -> None:
     """No moment at which it runs or its Pod is Ready; the reason is in its status and Events."""

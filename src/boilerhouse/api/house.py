@@ -188,6 +188,11 @@ class House:
         for key in self.informers.workloads.cache:
             self.operator.workloads.queue.add(key)
 
+    def pod_of(self, claim: Claim) -> Pod | None:
+        """Return the instance of a Claim, if the informer knows it."""
+        name = "" if claim.status is None else claim.status.instance_id
+        return self.informers.pods.get(self.client.namespace, name) if name else None
+
     def claim_of(self, pod: Pod) -> Claim | None:
         """Return the Claim that has an instance, if the informer knows it."""
         ref = pod.metadata.annotations.get(names.CLAIM, "")

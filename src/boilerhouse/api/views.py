@@ -7,7 +7,7 @@ What is not known is left out. More fields than S1's are allowed, other names fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from boilerhouse.claims.model import ClaimStatus, Endpoint, Release
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
-from boilerhouse.instances.pods import crashes, restarts_of
+from boilerhouse.instances.pods import crashes, ports_of, restarts_of
 from boilerhouse.instances.pods import instance as seen_of
 from boilerhouse.kube.kinds import Pod
 
@@ -30,6 +30,14 @@ class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 class EndpointView(View, frozen=True):
     host: str
     port: int | None = None  # absent if the workload exposes none
+
+
+class PortView(View, frozen=True):
+    """Where an exposed port is reached: usually under its own number."""
+
+    port: int  # as the workload exposes it
+    host: str
+    host_port: int
 
 
 class Instance(View, frozen=True):
@@ -48,6 +56,7 @@ class Instance(View, frozen=True):
     ready: bool | None = None
     terminating: bool | None = None
     restarts: int | None = None
+    endpoints: list[PortView] | None = None
     detail: str | None = None
 
 
@@ -58,6 +67,7 @@ class TenantClaim(View, frozen=True):
     phase: str
     instance_id: str | None = None
     endpoint: EndpointView | None = None
+    endpoints: list[PortView] | None = None
     source: str | None = None
     claimed_at: str | None = None
     detail: str | None = None
@@ -81,6 +91,7 @@ class Claimed(View, frozen=True):
     timings: dict[str, float]
     instance_id: str | None = None
     endpoint: EndpointView | None = None
+    endpoints: list[PortView] | None = None
     source: str | None = None
     claimed_at: str | None = None
     detail: str | None = None
@@ -122,6 +133,7 @@ def instance(pod: Pod, claim: Claim | None) -> Instance:
         ready=pod.ready,
         terminating=True if meta.deletion_timestamp is not None else None,
         restarts=restarts_of(pod),
+        endpoints=_endpoints(pod),
         detail=_what_is_wrong(pod, claim) or None,
     )
 
@@ -135,16 +147,34 @@ def _what_is_wrong(pod: Pod, claim: Claim | None) -> str:
     crashed = crashes(pod)
     if crashed:
         return f"{crashed}; see `boilerhouse logs {pod.metadata.name} --previous`"
-    if pod.ready or pod.metadata.deletion_timestamp is not None:
+    if pod.metadata.deletion_timestamp is not None:
         return ""
+    if pod.ready:
+        return "; ".join(moved_port(port, at) for port, at in ports_of(pod) if port != at)
     # The claim knows kubelet's words about the probe.
     told = "" if claim is None or claim.status is None else claim.status.detail
     seen = seen_of(pod)
     return told or seen.image_failure or seen.unschedulable or seen.trouble or seen.unready
 
 
-def tenant_claim(claim: Claim) -> TenantClaim:
+def moved_port(port: int, reached_at: int) -> str:
+    """Say why a port is reached under another number."""
+    taken = "is taken on this machine by another program"
+    if port < 1024:
+        taken = "is taken on this machine, or only root may listen on it"
+    return f"port {port} {taken}; reached at {reached_at}"
+
+
+def _endpoints(pod: Pod | None) -> list[PortView] | None:
+    if pod is None or not pod.status.pod_ip:
+        return None
+    host = pod.status.pod_ip
+    return [PortView(port=port, host=host, host_port=at) for port, at in ports_of(pod)] or None
+
+
+def tenant_claim(claim: Claim, pod: Pod | None) -> TenantClaim:
     meta, status = claim.metadata, claim.status or ClaimStatus()
+    active = status.phase == ClaimPhase.ACTIVE
     return TenantClaim(
         name=meta.name,
         tenant_id=claim.spec.tenant_id,
@@ -152,6 +182,7 @@ def tenant_claim(claim: Claim) -> TenantClaim:
         phase=status.phase,
         instance_id=status.instance_id or None,
         endpoint=_endpoint(status.endpoint),
+        endpoints=_endpoints(pod) if active else None,
         source=status.source,
         claimed_at=_time(status.claimed_at),
         detail=status.detail or None,
@@ -161,11 +192,12 @@ def tenant_claim(claim: Claim) -> TenantClaim:
     )
 
 
-def tenants(claims: Iterable[Claim]) -> list[Tenant]:
+def tenants(claims: Iterable[Claim], pod_of: Callable[[Claim], Pod | None]) -> list[Tenant]:
     """Gather claims by tenant, by name."""
     found: dict[str, list[TenantClaim]] = {}
     for claim in claims:
-        found.setdefault(claim.spec.tenant_id, []).append(tenant_claim(claim))
+        shown = tenant_claim(claim, pod_of(claim))
+        found.setdefault(claim.spec.tenant_id, []).append(shown)
     return [
         Tenant(tenant_id=tenant, claims=sorted(held, key=lambda one: one.workload_ref))
         for tenant, held in sorted(found.items())
@@ -189,6 +221,7 @@ def claimed(
         timings=timings(stages, total),
         instance_id=status.instance_id or None,
         endpoint=_endpoint(status.endpoint) if active else None,
+        endpoints=_endpoints(pod) if active else None,
         source=source if active else None,
         claimed_at=_time(status.claimed_at),
         detail=status.detail or (_what_is_wrong(pod, claim) if pod and active else "") or None,

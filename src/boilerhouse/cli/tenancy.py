@@ -31,6 +31,8 @@ def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, 
         where = f" at {endpoint['host']}:{endpoint['port']}" if endpoint.get("port") else ""
         took = f"{body['source']}, {body['timings']['total']:.1f} ms"
         typer.echo(f"{body['instanceId']}{where} ({took})")
+        for other in (body.get("endpoints") or ())[1:]:
+            typer.echo(f"  {other['port']} at {other['host']}:{other['hostPort']}")
         if body.get("detail"):
             typer.echo(f"boilerhouse: {body['instanceId']}: {body['detail']}", err=True)
     return PENDING if status == 202 else 0

@@ -110,20 +110,24 @@ def _awaited(pod: Pod) -> str:
     return ""
 
 
-def _first_port(pod: Pod) -> int:
-    ports = [
-        port.container_port
+def ports_of(pod: Pod) -> list[tuple[int, int]]:
+    """Return every port that the tenant exposes, with the one under which it is reached."""
+    moved = {}
+    for pair in pod.metadata.annotations.get(names.PORTS, "").split(","):
+        guest, _, reached_at = pair.partition(":")
+        if guest.isdecimal() and reached_at.isdecimal():
+            moved[int(guest)] = int(reached_at)
+    return [
+        (port.container_port, moved.get(port.container_port, port.container_port))
         for container in pod.spec.containers
         if container.name == TENANT_CONTAINER
         for port in container.ports
     ]
-    if not ports:
-        return 0
-    for pair in pod.metadata.annotations.get(names.PORTS, "").split(","):
-        guest, _, reached_at = pair.partition(":")
-        if guest == str(ports[0]) and reached_at.isdecimal():
-            return int(reached_at)
-    return ports[0]
+
+
+def _first_port(pod: Pod) -> int:
+    ports = ports_of(pod)
+    return ports[0][1] if ports else 0
 
 
 def _ended(pod: Pod) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from boilerhouse.core import names
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import EVENTS, PODS
 from boilerhouse.kube.status import NotFound
@@ -132,3 +133,30 @@ async def test_a_crash_loop_is_told_at_once(rest: Rest) -> None:
     )
     assert (await rest.claim("bob")).status_code == 200
     assert (await rest.get("/health")).json() == {"status": "ok"}
+
+
+async def test_every_port_is_told_with_where_it_is_reached(rest: Rest) -> None:
+    """A port that is taken on the machine is named, and never answered as the instance's."""
+    await rest.world.ready_workload(network={"expose": [{"guest": 8011}, {"guest": 8012}]})
+    claimed = (await rest.claim("ada")).json()
+    host, name = claimed["endpoint"]["host"], claimed["instanceId"]
+    first = {"port": 8011, "host": host, "hostPort": 8011}
+    assert claimed["endpoints"] == [first, {"port": 8012, "host": host, "hostPort": 8012}]
+    assert "detail" not in claimed
+
+    moved = {"metadata": {"annotations": {names.PORTS: "8012:44187"}}}
+    await rest.world.client.merge_patch(PODS, name, moved)
+    await rest.world.settles(lambda: _heard(rest, name))
+    there = [first, {"port": 8012, "host": host, "hostPort": 44187}]
+    words = "port 8012 is taken on this machine by another program; reached at 44187"
+    again = (await rest.claim("ada")).json()
+    assert (again["endpoints"], again["detail"]) == (there, words)
+    (instance,) = (await rest.get("/instances")).json()
+    assert (instance["endpoints"], instance["detail"]) == (there, words)
+    (claim,) = (await rest.get("/tenants/ada")).json()["claims"]
+    assert claim["endpoints"] == there
+
+
+async def _heard(rest: Rest, name: str) -> bool:
+    pod = rest.house.informers.pods.get(rest.house.client.namespace, name)
+    return pod is not None and names.PORTS in pod.metadata.annotations

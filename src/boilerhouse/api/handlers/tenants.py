@@ -69,8 +69,7 @@ async def claim(
     if got.phase == ClaimPhase.ERROR:
         raise _failed(found)
     total = house.clock.monotonic() - began
-    name = "" if found.status is None else found.status.instance_id
-    pod = house.informers.pods.get(house.client.namespace, name)
+    pod = house.pod_of(found)
     body = views.claimed(found, pod, source=got.source, stages=got.timings, total=total)
     if not got.usable:
         return Response(body, status_code=202, headers=_location(tenant))
@@ -119,11 +118,12 @@ async def _acquired(
 async def list_tenants(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Tenant]:
     """Return every tenant with its claims, by id."""
     caller = caller_of(request)
-    return views.tenants(
+    seen = [
         claim
         for claim in listed(house.informers.claims)
         if caller.sees(claim.spec.tenant_id, claim.spec.workload_ref)
-    )
+    ]
+    return views.tenants(seen, house.pod_of)
 
 
 @get(f"{V1}/tenants/{{tenant:str}}", opt={"scope": TENANTS_READ})
@@ -140,7 +140,7 @@ async def get_tenant(
     ]
     if not held:
         held = await _live(house, tenant)
-    found = views.tenants(held)
+    found = views.tenants(held, house.pod_of)
     if found:
         return found[0]
     # Whoever was hibernated and removed is a tenant still: there is something to come back to.

@@ -92,7 +92,7 @@ class PodWorker:
             lambda: house.turns.piece(self.pod.metadata),
         )
         self._launcher: Launcher | None = None
-        self._ports = Ports(house.client)
+        self._ports = Ports(house.client, self._say)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
         self._ending = Ending()
         self._evicted = asyncio.Event()

@@ -6,23 +6,28 @@ declared ports ─► Ports.forward ─► taken? another ─► annotation boil
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.container import Sandbox
+from boilerhouse.embedded.kubelet.containerloop import Said
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import ObjectMeta
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.status import Conflict, NotFound
 
+_PRIVILEGED = 1024  # below that only root may listen
+
 
 class Ports:
     """The ports of one Pod."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, said: Said) -> None:
         self.reached: dict[int, int] = {}  # declared ─► reached at
         self._client = client
+        self._said = said
 
     async def forward(self, sandbox: Sandbox, containers: Iterable[Mapping[str, Any]]) -> None:
         """Listen for the TCP ports that sandboxed containers declare."""
@@ -32,8 +37,14 @@ class Ports:
             for port in container.get("ports", ())
             if port.get("protocol", "TCP") == "TCP"
         ]
-        for port, (_, number) in (await sandbox.forward(declared)).items():
+        for port, (host, number) in (await sandbox.forward(declared)).items():
             self.reached[port] = number
+            if number != port:
+                why = "is taken on this machine by another program"
+                if port < _PRIVILEGED and os.geteuid() != 0:
+                    why = "is taken on this machine, or only root may listen on it"
+                words = f"port {port} {why}; reached at {host}:{number}"
+                self._said("Warning", "PortTaken", words)
 
     async def tell(self, pod: ObjectMeta) -> None:
         """Write which ports are reached under another number; usually none, and nothing."""
