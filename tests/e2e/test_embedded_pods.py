@@ -89,6 +89,22 @@ async def test_who_fills_the_disk_is_evicted(scene: Scene) -> None:
         await scene.client.pods.run("greedy", ["true"])
 
 
+async def test_an_instance_is_not_evicted_for_its_disk(scene: Scene) -> None:
+    """Beside a sidecar of ours limits of an earlier release mean nothing; others' still do."""
+    greedy = "head -c 3000000 /dev/zero > /data/file; exec sleep 1000"
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    limits: Body = {"limits": {"ephemeral-storage": "1Mi"}}
+    volumes = [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]
+    agent = {"name": "tick", "image": "boilerhouse", "command": ["tick"], "restartPolicy": "Always"}
+    box = sh(greedy, volumeMounts=mounts, resources=limits)
+    await scene.create(pod("instance", box, initContainers=[agent], volumes=volumes))
+    await scene.ready("instance")
+    await scene.create(pod("foreign", box, volumes=volumes))
+    found = await scene.until("foreign", lambda one: one.status.phase == "Failed")
+    assert found.status.reason == "Evicted"
+    assert await scene.sh("instance", "wc -c < /data/file") == "3000000"
+
+
 async def test_what_cannot_be_shared_is_refused(scene: Scene) -> None:
     """Containers that want one process namespace, a network that is not built: said, not faked."""
     await scene.create(pod("close", sh("true"), sh("true", "other"), shareProcessNamespace=True))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.kubelet.evicting import limited, too_much
+from boilerhouse.embedded.kubelet.evicting import accompanied, limited, too_much
 
 MEBI = 1024 * 1024
 
@@ -58,3 +58,17 @@ def test_a_container_without_a_limit_frees_the_pod() -> None:
     given["containers"].append({})
     assert not limited(given)
     assert limited(spec(size="1Mi"))
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "told"),
+    [
+        ({"image": "ours", "restartPolicy": "Always"}, True),
+        ({"image": "ours"}, False),  # an init container that has ended watches nothing
+        ({"image": "theirs", "restartPolicy": "Always"}, False),
+    ],
+)
+def test_a_pod_with_our_sidecar_is_an_instance(sidecar: dict[str, Any], told: bool) -> None:
+    """By what runs in it, not by a label that anybody can write."""
+    given = {"initContainers": [{"image": "other"}, sidecar], "containers": [{"image": "ours"}]}
+    assert accompanied(given, lambda one: one["image"] == "ours") == told

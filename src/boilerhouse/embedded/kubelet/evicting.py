@@ -2,7 +2,9 @@
 
     every so often ─► used_bytes of what has a limit ─► too_much() ─► PodWorker.evict
 
-An eviction loses what the Pod had not saved. So it is late on purpose: two looks in a row.
+An eviction loses what the Pod had not saved. So it is late on purpose: two looks in a row. And it
+is for Pods of others alone: an instance has an agent beside it that freezes it at its limit, with
+all its files, so it is never evicted for its disk, whatever limits an earlier release gave its Pod.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.kubelet.trees import used_bytes
@@ -19,14 +23,23 @@ from boilerhouse.embedded.policy.quantity import parse
 
 Body = Mapping[str, Any]
 
+log = structlog.get_logger(__name__)
+
 
 class Evictions:
     """`run` it beside the workers."""
 
     def __init__(
-        self, workers: Callable[[], Iterable[PodWorker]], memory: Memory, every: float
+        self,
+        workers: Callable[[], Iterable[PodWorker]],
+        memory: Memory,
+        every: float,
+        built_in: Callable[[Body], bool],
     ) -> None:
+        """`built_in` tells the containers of the product."""
         self._workers = workers
+        self._built_in = built_in
+        self._unseen: set[str] = set()
         self._memory = memory
         self._every = every
         self._warned: set[str] = set()
@@ -34,9 +47,26 @@ class Evictions:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._every)
-            for worker in list(self._workers()):
-                if not worker.finished and limited(worker.pod.spec):
-                    await self._look(worker)
+            workers = [one for one in self._workers() if not one.finished]
+            here = {worker.pod.metadata.uid for worker in workers}
+            self._warned &= here
+            self._unseen &= here
+            for worker in workers:
+                spec = worker.pod.spec
+                if limited(spec) and not accompanied(spec, self._built_in):
+                    await self._try_to_look(worker)
+
+    async def _try_to_look(self, worker: PodWorker) -> None:
+        """Look at one Pod; whatever is wrong with its files, the others are looked at."""
+        uid = worker.pod.metadata.uid
+        try:
+            await self._look(worker)
+        except Exception as error:  # noqa: BLE001  tenants make the strangest trees
+            if uid not in self._unseen:
+                log.warning("kubelet.disk_unseen", pod=worker.pod.metadata.name, error=str(error))
+            self._unseen.add(uid)
+        else:
+            self._unseen.discard(uid)
 
     async def _look(self, worker: PodWorker) -> None:
         uid = worker.pod.metadata.uid
@@ -49,6 +79,14 @@ class Evictions:
             worker.evict(why)
         else:
             self._warned.add(uid)
+
+
+def accompanied(spec: Body, built_in: Callable[[Body], bool]) -> bool:
+    """Whether a sidecar of the product runs beside the containers of a Pod: it is an instance."""
+    return any(
+        container.get("restartPolicy") == "Always" and built_in(container)
+        for container in spec.get("initContainers", ())
+    )
 
 
 def limited(spec: Body) -> bool:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -181,7 +183,9 @@ class Kubelet:
         for pod in sorted(self._pods.cache.values(), key=_standing):
             self._take(pod)
         resources.push_async_callback(self._leave)
-        evictions = Evictions(self._workers.values, self._house.memory, disk_seconds)
+        evictions = Evictions(
+            self._workers.values, self._house.memory, disk_seconds, self._is_built_in
+        )
         for name, work in (
             ("kubelet scheduler", self._scheduler.run),
             ("kubelet node status", node.run),
@@ -243,7 +247,10 @@ class Kubelet:
     def _ours(self, pod: Dynamic) -> bool:
         """Whether a Pod is made of our own containers alone, such as the snapshot helper."""
         containers = (*pod.spec.get("initContainers", ()), *pod.spec.get("containers", ()))
-        return all(self._house.machine.built_in(one) is not None for one in containers)
+        return all(self._is_built_in(one) for one in containers)
+
+    def _is_built_in(self, container: Mapping[str, Any]) -> bool:
+        return self._house.machine.built_in(container) is not None
 
     def _lost(self, uid: str) -> None:
         self._scheduler.drop(uid)
