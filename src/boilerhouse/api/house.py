@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from litestar.di import NamedDependency
 
+from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.activity import Activity
 from boilerhouse.api.auth import Auth
 from boilerhouse.api.errors import not_found, too_many
@@ -27,6 +28,7 @@ from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names, supervision
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.errors import Retry
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.kube.client import Client
@@ -83,6 +85,8 @@ class House:
     shelf: ImageShelf | None = None  # the images of one machine; a cluster has none
     # What is not as it should be although requests are served, in sentences.
     warnings: Callable[[], list[str]] = list
+    awaits_helper: bool = False  # it starts with us: we are not ready before it is
+    helper_came: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
     execs: Places = field(default_factory=lambda: Places("commands", EXECS))
     proxied: Places = field(default_factory=lambda: Places("proxied requests", PROXIED))
@@ -98,6 +102,7 @@ class House:
         snapshots: SnapshotClient | None = None,
         shelf: ImageShelf | None = None,
         warnings: Callable[[], list[str]] = list,
+        awaits_helper: bool = False,
     ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
@@ -118,6 +123,7 @@ class House:
             snapshots,
             shelf,
             warnings,
+            awaits_helper,
         )
 
     @property
@@ -148,7 +154,25 @@ class House:
             *self.informers.complaints(),
             *supervision.complaints(),
             *await self._unready(),
+            *await self._without_helper(),
         ]
+
+    async def _without_helper(self) -> list[str]:
+        """Say whether the helper that starts with us has not come yet.
+
+        Once it came its absence is told where it is missed: most calls do not need it.
+        """
+        if not self.awaits_helper or self.helper_came.is_set() or self.snapshots is None:
+            return []
+        try:
+            async with asyncio.timeout(READY):
+                await self.snapshots.check()
+        except TimeoutError:
+            return ["starting: the snapshot helper does not answer"]
+        except (Retry, Refused) as error:
+            return [f"starting: {error}"]
+        self.helper_came.set()
+        return []
 
     async def _unready(self) -> list[str]:
         """Ask the Kubernetes API whether it is whole: one whose disk is full still answers."""

@@ -127,6 +127,7 @@ async def household(
                 snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
                 shelf=means.shelf,
                 warnings=means.warnings,
+                awaits_helper=means.at_hand,
             )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run)

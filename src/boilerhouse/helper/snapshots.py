@@ -18,7 +18,7 @@ from boilerhouse.agent.protocol import State
 from boilerhouse.helper import wire
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.asking import Asking, HelperUnavailable, Query, read
-from boilerhouse.helper.layout import TO_AGENT
+from boilerhouse.helper.layout import HEALTHZ, TO_AGENT
 from boilerhouse.helper.wire import (
     KEEP,
     Mode,
@@ -54,6 +54,10 @@ class SnapshotClient:
             query.append(("claim", "true"))
         found = await self._asking.whole("GET", wire.CURRENT, query)
         return Version.decode(found) if found else None
+
+    async def check(self) -> None:
+        """Raise `HelperUnavailable` unless the helper runs and can use its volume."""
+        await self._asking.whole("GET", HEALTHZ)
 
     async def save(
         self,

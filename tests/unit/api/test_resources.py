@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from boilerhouse.agent import message
+from boilerhouse.agent.peer import Unreachable
 from boilerhouse.core import supervision
 from boilerhouse.embedded.provision import NAMESPACE
+from boilerhouse.helper.agents import Agents
+from boilerhouse.helper.build import helper_secret
+from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Key
 from tests.controllers.world import SPEC
-from tests.unit.api.conftest import Rest
+from tests.unit.api.conftest import HELPER_TOKEN, Rest, opened_helper
 
 SPECS: dict[str, dict[str, Any]] = {
     "workloads": {key: SPEC[key] for key in ("version", "image", "resources")},
@@ -185,6 +191,34 @@ async def test_a_cluster_that_is_away_is_503(rest: Rest) -> None:
     await rest.server.stop()
     answer = await rest.get("/workloads/web")
     assert answer.status_code in (404, 503)
+
+
+async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_path: Path) -> None:
+    """503 and why, until it has answered once; whoever saw 200 can list snapshots."""
+    async with opened_helper(tmp_path / "volume") as helper:
+        runs = False
+
+        async def route(request: message.Request) -> message.Answer:
+            if not runs:
+                raise Unreachable("the snapshot helper does not run")
+            return await helper.handle(request)
+
+        client = rest.house.client
+        snapshots = SnapshotClient(client, route, Agents(client))
+        object.__setattr__(rest.house, "snapshots", snapshots)
+        assert (await rest.get("/health")).status_code == 200  # a cluster's starts by itself
+        object.__setattr__(rest.house, "awaits_helper", True)
+        early = await rest.get("/health")
+        assert (early.status_code, "not set up yet" in early.json()["error"]) == (503, True)
+        await client.create(SECRETS, helper_secret(HELPER_TOKEN))
+        early = await rest.get("/health")
+        assert (early.status_code, "does not run" in early.json()["error"]) == (503, True)
+        runs = True
+        assert (await rest.get("/health")).status_code == 200
+        assert (await rest.get("/snapshots")).status_code == 200
+        runs = False
+        assert (await rest.get("/health")).status_code == 200
+        assert (await rest.get("/snapshots")).status_code == 503
 
 
 async def test_a_dead_background_task_is_seen_and_lives_again(
