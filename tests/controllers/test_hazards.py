@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.claims.acquire import AnotherTenant
+from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -22,6 +22,7 @@ from boilerhouse.core.clock import FakeClock
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS, Key
 from boilerhouse.operator.operator import Operator
+from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import World, frozen, opened, running_world, started
 
 QUICK = timedelta(seconds=10)
@@ -177,6 +178,28 @@ async def test_9_only_our_own_finalizer_is_removed(world: World) -> None:
     )
     assert held.metadata.finalizers == ["example.com/mine"]
     assert held.status.phase == "Released"
+
+
+async def test_9_a_finalizer_that_holds_a_claim_is_named(world: World) -> None:
+    """To who claims again, until the workload is gone: then there is nothing to wait for."""
+    await world.ready_workload()
+    claim = await world.claimed(await world.claim("alice"))
+    both = {"metadata": {"finalizers": [*claim.metadata.finalizers, "example.com/x"]}}
+    await world.client.merge_patch(CLAIMS, claim.metadata.name, both)
+    began = asyncio.get_running_loop().time()
+    released = await world.operator.releaser.release("alice", "web", wait=timedelta(seconds=60))
+    assert asyncio.get_running_loop().time() - began < 30
+    assert released.phase == "Released"
+    words = "held by the finalizer example.com/x"
+    await world.until(CLAIMS, claim.metadata.name, lambda c: words in c.status.detail)
+    again = await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=0.2))
+    assert again.claim is not None and again.claim.status is not None
+    assert again.claim.status.detail.count(words) == 1
+
+    await world.client.delete(WORKLOADS, "web")
+    await world.gone(WORKLOADS, "web")
+    with pytest.raises(UnknownWorkload):
+        await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=5))
 
 
 async def test_10_nothing_of_an_earlier_incarnation_is_used_again(still: World) -> None:

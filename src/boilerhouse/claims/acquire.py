@@ -37,6 +37,7 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.instances.blueprints import Blueprints
+from boilerhouse.instances.seen import Blueprint
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.informer import Informer
 from boilerhouse.kube.resources import Key
@@ -163,6 +164,8 @@ class Acquirer:
                     claim = await self._look(key, live=not created)
                     if claim is not None and not is_for(claim, tenant, workload):
                         raise AnotherTenant(f"claim {key.name} is for another tenant or workload")
+                    if claim is not None and phase_of(claim) == ClaimPhase.RELEASED:
+                        await self._check_workload(workload)  # nothing can follow it without one
                     if claim is None:
                         if key.name != canonical:
                             continue  # it went just now, whatever its name was
@@ -202,6 +205,13 @@ class Acquirer:
             source = None if claim is None else _status(claim).source
             return Acquired(claim, created, source, stages.end())
 
+    async def _check_workload(self, workload: str) -> Blueprint:
+        """Return the workload; `UnknownWorkload` if there is none."""
+        blueprint = await self.blueprints.look(workload)
+        if blueprint is None:
+            raise UnknownWorkload(f"workload {workload} does not exist")
+        return blueprint
+
     async def _look(self, key: Key, *, live: bool) -> Claim | None:
         """Return the Claim; the cache may say that it is not there, since creating it will tell."""
         cached = self.claims.cache.get(key)
@@ -219,9 +229,7 @@ class Acquirer:
 
         None if somebody else did.
         """
-        blueprint = await self.blueprints.look(workload)
-        if blueprint is None:
-            raise UnknownWorkload(f"workload {workload} does not exist")
+        blueprint = await self._check_workload(workload)
         intent = None
         if blueprint.ready:
             intent = self.spares.reserve(key, workload, blueprint.template)

@@ -135,7 +135,10 @@ class Releaser:
             if found is None or found.metadata.uid != claim.metadata.uid:
                 return True
             last = found
-            return claim_seen(found).stuck
+            seen = claim_seen(found)
+            # What is left of it are finalizers of others, which may take for ever.
+            ours_is_done = seen.deleting and not seen.held
+            return seen.stuck or (ours_is_done and seen.status.phase == ClaimPhase.RELEASED)
 
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us
             async with asyncio.timeout(wait.total_seconds()):

@@ -47,6 +47,7 @@ from boilerhouse.claims.status import (
     SNAPSHOT_CONFLICT,
     leave,
     moved,
+    said,
     stating,
     with_instance,
 )
@@ -56,6 +57,7 @@ from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import Filesystem, OnFailure, WorkloadSpec
 
 PRE_HIBERNATE = "preHibernate"
+_HELD = "; its Claim is deleted and held by the finalizer "
 # A process that was told to end may be writing its last: it is not frozen in the middle of that.
 LAST_WORDS = timedelta(seconds=5)
 
@@ -192,7 +194,7 @@ def let_go(seen: Seen, claim: ClaimSeen) -> Plan:
     if claim.held:
         return patiently(seen, RemoveFinalizer())
     if claim.deleting:
-        return Wait("released")
+        return _held_by_others(claim) if claim.finalizers else Wait("released")
     if claim.release:
         return patiently(seen, DeleteClaim())
     spec = None if seen.workload is None else seen.workload.spec
@@ -201,6 +203,16 @@ def let_go(seen: Seen, claim: ClaimSeen) -> Plan:
         return Wait("released")
     left = at + timedelta(seconds=spec.idle.released_ttl_seconds) - seen.now
     return patiently(seen, DeleteClaim()) if left <= NOW else Wait("released", left)
+
+
+def _held_by_others(claim: ClaimSeen) -> Plan:
+    """Say which finalizers keep a deleted Claim: until they are off, its tenant has no other."""
+    cause = claim.status.detail.partition(_HELD)[0]
+    detail = (
+        f"{cause}{_HELD}{', '.join(claim.finalizers)}, which another controller must take off"
+        " before the tenant can claim again"
+    )
+    return said(claim, ClaimPhase.RELEASED, "HeldByFinalizer", detail) or Wait(detail)
 
 
 def stay(seen: Seen, claim: ClaimSeen) -> Plan:

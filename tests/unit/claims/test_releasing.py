@@ -402,6 +402,22 @@ def test_a_released_claim_may_have_its_time() -> None:
     assert decided(timeless, pod=None, workload=brief) == Wait("released")
 
 
+def test_finalizers_of_others_are_named() -> None:
+    """Once, with what had been said before; again when they change."""
+    over = status(release=Release(round=1), detail="released")
+    done = claim(P.RELEASED, status=over, finalizers=("example.com/x",), deleting=True)
+    plan = decided(done, pod=None)
+    assert isinstance(plan, WriteStatus)
+    assert plan.status.detail.startswith("released; its Claim is deleted and held by the finalizer")
+    assert plan.status.detail.count("example.com/x") == 1
+    told = replace(done, status=plan.status)
+    assert decided(told, pod=None) == Wait(plan.status.detail)
+    other = decided(replace(told, finalizers=("example.com/y",)), pod=None)
+    assert isinstance(other, WriteStatus)
+    assert "example.com/x" not in other.status.detail
+    assert decided(replace(told, finalizers=()), pod=None) == Wait("released")
+
+
 def test_every_phase_written_is_an_edge_of_the_table() -> None:
     """With files, rounds and wishes as well."""
     pods = [None, full(), full(ready=False), full(terminating=True, grace=9), full(ended="x")]
