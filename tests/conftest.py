@@ -21,6 +21,8 @@ from cluster.places import ClusterError, Places
 
 from tests.worlds import RealWorld, absent, clean, require_api_binaries
 
+pytest_plugins = ["tests.stalls"]
+
 
 def pytest_configure() -> None:
     # Or asking for a loop where there is none (looptime does, before synchronous tests) would make

@@ -10,15 +10,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx2
 import pytest
 from cluster import image
+
+from tests.stalls import LONGEST
 
 Body = dict[str, Any]
 KEY = "sesame"
@@ -93,16 +96,28 @@ def program(
                 break
         else:
             pytest.fail(f"it ended with {process.wait()}: {''.join(heard)}")
-        # Its log goes on: nobody reading it would stop it at some point.
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+        # Its log goes on: it would stop at some point if it were not read.
+        stalls: list[str] = []
+        drain = threading.Thread(target=_read_stalls, args=(process.stderr, stalls), daemon=True)
+        drain.start()
         yield json.loads(line)
         process.send_signal(end)
         assert process.wait(30) == (0 if end == signal.SIGINT else -end)
-        drain.wait(10)
+        drain.join(10)
+        assert not stalls, f"the event loop of `boilerhouse {arguments[0]}` stalled: {stalls[0]}"
     finally:
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def _read_stalls(log: IO[str], stalls: list[str]) -> None:
+    """Read a log to its end; keep what is said of stalls in which the loop itself computed."""
+    for line in log:
+        if '"event":"loop.stalled"' not in line:
+            continue
+        if json.loads(line)["processor_milliseconds"] > LONGEST * 1000:
+            stalls.append(line)
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from boilerhouse.kube.status import ApiError
 from boilerhouse.kube.transport import Http
 from boilerhouse.listening import Listener, ListenError, bind
 from boilerhouse.loop.probes import Probes
+from boilerhouse.loop.watchdog import watched
 from boilerhouse.workloads.images import TrustedImages
 
 LEASE = "boilerhouse-operator"
@@ -71,7 +72,8 @@ def _run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     logs.configure()
 
     async def until_stopped() -> None:
-        await serve(stop_on_signals())
+        with watched():
+            await serve(stop_on_signals())
 
     try:
         take_descriptors()

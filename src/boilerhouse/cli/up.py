@@ -41,6 +41,7 @@ from boilerhouse.embedded.world import World
 from boilerhouse.kube.client import Client
 from boilerhouse.listening import ListenError
 from boilerhouse.loop.eventloop import EventLoop
+from boilerhouse.loop.watchdog import watched
 from boilerhouse.version import version
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
@@ -135,6 +136,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         running = await stack.enter_async_context(
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
+        stack.enter_context(watched())  # from now on callers wait
         running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))
         STDOUT.write(_where(world, means.api_url) + "\n")
         if not is_loopback(line.kube_host):

@@ -86,6 +86,7 @@ def test_up_says_where_everything_is_and_stops_when_asked(
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 0, errors
     events = [json.loads(line)["event"] for line in errors.splitlines()]
+    events = [event for event in events if event != "loop.stalled"]  # on a machine that is busy
     assert events[0] == "up.serving"
     assert events[-1] == "up.stopped"
     assert not (data / "kube.sock").exists()

@@ -135,6 +135,7 @@ async def test_a_batch_is_bounded_by_bytes(tmp_path: Path) -> None:
     await store.close()
 
 
+@pytest.mark.stalls  # it reads everything in one turn, and traces each allocation
 async def test_old_versions_are_kept_as_bytes_however_often_they_are_read(tmp_path: Path) -> None:
     """Readers far behind decode old versions for themselves: the history does not grow by it."""
     store = await Store.open(tmp_path)
