@@ -7,16 +7,19 @@ REST API ─► stored, take_in, remove ──────┴─► ImageStore
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO
 
 from boilerhouse.embedded.kubelet import images
 from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
+from boilerhouse.embedded.kubelet.importing import Cancelled, UnpackingProcess
 from boilerhouse.embedded.kubelet.layers import BadImage
 from boilerhouse.workloads.images import ImageInUse, ImageRefused, StoredImage
 
 ARCHIVE_BYTES = 32 << 30  # of an archive on its way in; what it unpacks to is bounded by the store
+AT_A_TIME = 2  # archives that are unpacked; further ones wait, whole, for their turn
 
 
 class LocalImages:
@@ -24,6 +27,7 @@ class LocalImages:
 
     def __init__(self, store: ImageStore) -> None:
         self._store = store
+        self._unpacking = asyncio.Semaphore(AT_A_TIME)
 
     async def missing(self, reference: str) -> str:
         if reference == HOST or await asyncio.to_thread(self._store.get, reference) is not None:
@@ -46,15 +50,25 @@ class LocalImages:
         try:
             with self._store.inbox() as file:
                 await _received(archive, file)
-                return await asyncio.to_thread(self._imported, Path(file.name), name)
+                async with self._unpacking:
+                    return await self._imported(Path(file.name), name)
         except OSError as error:
             raise ImageRefused(f"the image cannot be stored: {error.strerror}") from error
 
-    def _imported(self, path: Path, name: str | None) -> list[StoredImage]:
+    async def _imported(self, path: Path, name: str | None) -> list[StoredImage]:
+        unpacking = UnpackingProcess()
+        importing = asyncio.create_task(
+            asyncio.to_thread(self._store.import_image, path, name, unpacking)
+        )
         try:
-            return [_view(image) for image in self._store.import_image(path, name)]
+            return [_view(image) for image in await asyncio.shield(importing)]
         except BadImage as error:
             raise ImageRefused(str(error)) from error
+        except asyncio.CancelledError:
+            unpacking.cancel()
+            with contextlib.suppress(Cancelled, BadImage, OSError):
+                await importing  # it clears away what it has unpacked
+            raise
 
     async def remove(self, name: str) -> bool:
         """Remove a name; False if there is none."""

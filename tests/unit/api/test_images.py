@@ -20,7 +20,13 @@ from boilerhouse.embedded.localimages import LocalImages
 from boilerhouse.listening import bind
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest
-from tests.unit.kubelet.imagefiles import docker_archive, entry, layer
+from tests.unit.kubelet.imagefiles import (
+    docker_archive,
+    endless_archive,
+    entry,
+    layer,
+    until_unpacking,
+)
 
 
 @pytest.fixture
@@ -115,6 +121,25 @@ async def test_an_archive_beyond_the_limit_is_refused(
     monkeypatch.setattr("boilerhouse.embedded.localimages.ARCHIVE_BYTES", 1000)
     bad = await http.post("/images", content=b"x" * 2000)
     assert bad.status_code == 422 and "larger" in bad.json()["error"]
+
+
+async def test_a_server_that_stops_does_not_wait_for_an_import(
+    rest: Rest, store: ImageStore, tmp_path: Path
+) -> None:
+    """It answers 503 at once, and clears away what was unpacked by then."""
+    house = dataclasses.replace(rest.house, shelf=LocalImages(store))
+    content = endless_archive(tmp_path / "endless.tar").read_bytes()
+    async with (
+        serving(house, bind("127.0.0.1", [0])) as address,
+        httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=60) as client,
+    ):
+        asked = asyncio.create_task(client.post("/images", content=content))
+        await asyncio.to_thread(until_unpacking, tmp_path / "images")
+        assert (await client.get("/images")).json() == []
+        house.streams.end()
+        answer = await asked
+    assert (answer.status_code, answer.json()["code"]) == (503, "ShuttingDown")
+    assert {path.name for path in (tmp_path / "images").rglob("*")} == {"layers", "config"}
 
 
 async def test_a_cluster_has_no_image_store(rest: Rest) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import tarfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,18 @@ def docker_archive(path: Path, layers: list[bytes], names: list[str], **fields: 
         for name, content in files.items():
             archive.addfile(*_member(name, content))
     return path
+
+
+def endless_archive(path: Path) -> Path:
+    """An archive of a few hundred KB that takes most of a minute to read and writes nothing."""
+    zeros = gzip.compress(bytes(64 << 20), mtime=0)
+    return docker_archive(path, [gzip.compress(layer([entry("a")])) + zeros * 300], ["endless"])
+
+
+def until_unpacking(store: Path) -> None:
+    """Wait until a layer is being unpacked into a store; blocks."""
+    while not list(store.glob(".import-*/layers/*")):
+        time.sleep(0.01)
 
 
 def oci_layout(path: Path, layers: list[bytes], name: str | None, **fields: Any) -> Path:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import stat
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from boilerhouse.core.clock import FakeClock
+from boilerhouse.embedded.kubelet import images
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.imageconfig import resolve_user
 from boilerhouse.embedded.kubelet.images import ImageInUse, ImageStore
+from boilerhouse.embedded.kubelet.importing import Cancelled, UnpackingProcess
 from boilerhouse.embedded.kubelet.layers import BadImage, Budget, unpack
+from boilerhouse.embedded.kubelet.trees import remove_tree
 from tests.unit.kubelet.imagefiles import (
     as_tar,
     config,
     directory,
     docker_archive,
+    endless_archive,
     entry,
     hardlink,
     layer,
     oci_layout,
     symlink,
+    until_unpacking,
 )
 
 BASE = layer([directory("etc"), entry("etc/passwd", b"root:x:0:0::/:\nweb:x:33:34::/:\n")])
@@ -284,3 +291,65 @@ def test_an_unknown_user_is_refused(store: ImageStore, tmp_path: Path, user: str
     (image,) = store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
     with pytest.raises(SandboxError):
         resolve_user(user, image.layers)
+
+
+async def test_an_import_holds_nothing_that_the_event_loop_takes(
+    store: ImageStore, tmp_path: Path
+) -> None:
+    """Containers start and end while an archive is unpacked for as long as it takes."""
+    (image,) = store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
+    unpacking = UnpackingProcess()
+    importing = asyncio.create_task(
+        asyncio.to_thread(store.import_image, endless_archive(tmp_path / "b.tar"), None, unpacking)
+    )
+    await asyncio.to_thread(until_unpacking, tmp_path / "images")
+    assert store.hold(image, "pod x")
+    store.let_go("pod x")
+    assert await asyncio.to_thread(store.remove, "a"), "another image can go meanwhile"
+    assert not importing.done()
+    unpacking.cancel()
+    with pytest.raises(Cancelled):
+        await importing
+    assert not list((tmp_path / "images").glob(".import-*"))
+
+
+def test_what_an_import_counts_on_stays_until_it_is_through(
+    store: ImageStore, tmp_path: Path
+) -> None:
+    """A layer that is not unpacked again is there when the import ends, whatever is removed."""
+    store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
+
+    class Meanwhile(UnpackingProcess):
+        def run(self, *job: Any) -> Any:
+            found = super().run(*job)
+            assert store.remove("a")
+            return found
+
+    path = docker_archive(tmp_path / "b.tar", [BASE, TOP], ["b"])
+    (image,) = store.import_image(path, None, Meanwhile())
+    assert [layer.is_dir() for layer in image.layers] == [True, True]
+
+
+def test_two_imports_of_one_image_at_a_time(store: ImageStore, tmp_path: Path) -> None:
+    """Both succeed, and what one has unpacked too many is gone."""
+    path = docker_archive(tmp_path / "a.tar", [BASE, TOP], ["a"])
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(store.import_image, [path, path])
+    assert first[0].layers == second[0].layers
+    assert sorted(first[0].layers) == sorted((tmp_path / "images" / "layers").iterdir())
+
+
+def test_layers_that_are_being_deleted_cannot_be_held(
+    store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that comes while its image goes is told so, instead of starting on half of it."""
+    (image,) = store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
+    held = []
+
+    def removing(path: Path) -> None:
+        held.append(store.hold(image, "pod x"))
+        remove_tree(path)
+
+    monkeypatch.setattr(images, "remove_tree", removing)
+    assert store.remove("a")
+    assert held == [False]

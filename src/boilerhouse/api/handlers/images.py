@@ -53,7 +53,8 @@ async def import_image(
     if name is not None and re.fullmatch(IMAGE, name) is None:
         raise invalid("the image", [f"name {name!r}: want [registry[:port]/]name[:tag]"])
     try:
-        taken = await _shelf(house).take_in(request.stream(), name)
+        with house.streams.cancelling():  # a server that stops does not wait for it
+            taken = await _shelf(house).take_in(request.stream(), name)
     except ImageRefused as error:
         raise invalid("the image", [str(error)]) from None
     house.look_at_workloads()  # one of them may have waited for it

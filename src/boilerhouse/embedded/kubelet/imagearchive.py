@@ -12,15 +12,18 @@ import contextlib
 import hashlib
 import json
 import os
+import posixpath
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from boilerhouse.embedded.kubelet.layers import BadImage
+from boilerhouse.embedded.kubelet.layers import BadImage, Header, members
 
 _DOCUMENT_BYTES = 8 * 1024 * 1024
+_MEMBERS = 100_000
+_ARCHIVE_BYTES = 64 << 30  # once it is decompressed
 _INDEX_DEPTH = 4
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -43,13 +46,32 @@ class Found:
 
 
 class _Tar:
+    """A tar file, read once to its end: where its files are, and what its links lead to."""
+
     def __init__(self, archive: tarfile.TarFile) -> None:
         self._archive = archive
+        self._files: dict[str, tarfile.TarInfo] = {}
+        self._links: dict[str, str] = {}
+        for number, member in enumerate(members(archive)):
+            name = member.name.removeprefix("./")
+            if number >= _MEMBERS:
+                raise BadImage(f"the archive has more than {_MEMBERS} members")
+            if member.offset_data + member.size > _ARCHIVE_BYTES:
+                raise BadImage(f"the archive is larger than {_ARCHIVE_BYTES >> 30} GiB")
+            if member.isreg():
+                self._files[name] = member
+            elif member.issym():  # an older `docker save` writes a layer that it repeats as a link
+                self._links[name] = posixpath.normpath(
+                    posixpath.join(posixpath.dirname(name), member.linkname)
+                )
+            elif member.islnk():
+                self._links[name] = member.linkname
 
     def open(self, name: str) -> BinaryIO:
-        content = self._archive.extractfile(name)
-        if content is None:
-            raise KeyError(name)
+        name = name.removeprefix("./")
+        member = self._files.get(name) or self._files[self._links[name]]
+        content = self._archive.extractfile(member)
+        assert content is not None, "it is a file"
         return cast(BinaryIO, content)
 
 
@@ -74,7 +96,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         yield _Directory(path)
         return
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(path, tarinfo=Header) as archive:
             yield _Tar(archive)
     except (tarfile.TarError, EOFError) as error:
         raise BadImage(f"{path.name} is not a readable tar archive: {error}") from error

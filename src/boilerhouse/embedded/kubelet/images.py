@@ -3,38 +3,33 @@
     DIR/images/  index.json          name ─► configuration, layers
                  layers/<diff id>/   one directory per layer, named by the digest of its content
                  config/<digest>     configurations as they came
+                 .import-…/          an import that is under way
 
-An import writes layers and configuration first, each under a temporary name and synced, and the
-index last: its replacement is the commit. What no image needs is swept when the index has changed.
+An import unpacks into a directory of its own (importing.py), moves layers and configuration from
+there, synced, and writes the index last: its replacement is the commit. What nothing needs is swept
+when the index has changed.
 `host`, the machine's own programs, is always there and not stored.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gzip
-import hashlib
 import json
-import os
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any
 
 from boilerhouse.core.clock import Clock, parse_time, rfc3339
-from boilerhouse.embedded.kubelet import linux
-from boilerhouse.embedded.kubelet.imagearchive import Archive, Found, images_in, open_archive
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig, read_config
-from boilerhouse.embedded.kubelet.layers import BadImage, Budget, unpack
+from boilerhouse.embedded.kubelet.importing import UnpackingProcess
 from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.storage import durable
 
 HOST = "host"
-_LAYERS = 127  # what a Docker engine allows, too
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_GZIP = b"\x1f\x8b"
 
 
 class ImageInUse(Exception):
@@ -52,16 +47,28 @@ class Image:
 
 
 class ImageStore:
-    """Every method blocks and may be called from any thread."""
+    """Every method may be called from any thread; all but `hold` and `let_go` block.
+
+    Those two are called on the event loop. What they lock is held for changes in memory only, never
+    during I/O; another lock keeps those apart who write the index.
+    """
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._held: dict[str, tuple[str, ...]] = {}
+        self._pinned: dict[str, frozenset[str]] = {}  # layers that imports count on
+        self._doomed: set[str] = set()  # layers that are being deleted
         for part in (self._layers, self._configs):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
-        leftovers = ((self._layers, ".new-*"), (self._configs, "*.tmp"), (directory, ".incoming-*"))
+        leftovers = (
+            (self._layers, ".new-*"),  # of earlier versions
+            (self._configs, "*.tmp"),
+            (directory, ".incoming-*"),
+            (directory, ".import-*"),
+        )
         for leftover in [path for where, what in leftovers for path in where.glob(what)]:
             _delete(leftover)
         self._index: dict[str, dict[str, Any]] = {}
@@ -86,7 +93,7 @@ class ImageStore:
     def get(self, reference: str) -> Image | None:
         """Return an image by its name; without a tag `latest` is meant."""
         name = normal(reference)
-        # No lock: the index is replaced, never changed, and an import may hold the lock for long.
+        # No lock: the index is replaced, never changed.
         entry = self._index.get(name)
         if entry is None:
             return None
@@ -96,162 +103,134 @@ class ImageStore:
         size = sum(entry["layers"].values())
         return Image(name, "sha256:" + entry["config"], layers, config, size, moment)
 
-    def import_image(self, path: Path, name: str | None = None) -> list[Image]:
+    def import_image(
+        self, path: Path, name: str | None = None, unpacking: UnpackingProcess | None = None
+    ) -> list[Image]:
         """Import every image of an archive or layout under its own name, or its only one as `name`.
 
-        Raises `BadImage`; then nothing was imported.
+        Raises `BadImage`, or `Cancelled` if `unpacking` was; then nothing was imported.
         """
-        with self._lock, open_archive(path) as archive:
-            found = images_in(archive)
-            if name is not None and len(found) > 1:
-                raise BadImage(f"the archive has {len(found)} images: their names must be kept")
-            entries: dict[str, dict[str, Any]] = {}
-            for image in found:
-                names = [name] if name is not None else list(image.names)
-                if not names:
-                    raise BadImage("the image has no name: give it one")
-                entry = self._unpack(archive, image)
-                entries.update({normal(each): entry for each in names})
-            self._commit({**self._index, **entries})
+        staging = Path(tempfile.mkdtemp(prefix=".import-", dir=self._directory))
+        try:
+            for part in ("layers", "config"):
+                (staging / part).mkdir(mode=0o700)
+            known = self._pin(staging.name)
+            process = unpacking or UnpackingProcess()
+            found = process.run(path.absolute(), staging.absolute(), known, name)
+            entries = {
+                normal(each): {
+                    "config": image.config,
+                    "layers": image.layers,
+                    "importedAt": rfc3339(self._clock.now()),
+                }
+                for image in found
+                for each in image.names
+            }
+            with self._writing:
+                self._take_over(staging)
+                self._commit(lambda index: {**index, **entries})
+                self._unpin(staging.name)
+                self._sweep()
+        finally:
+            self._unpin(staging.name)
+            _delete(staging)
         return [stored for each in entries if (stored := self.get(each)) is not None]
 
     def remove(self, reference: str) -> bool:
         """Remove a name, and what only it needed; False if there is none."""
         name = normal(reference)
-        with self._lock:
+
+        def without(index: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+            layers = tuple(index[name]["layers"])
+            users = sorted(who for who, held in self._held.items() if held == layers)
+            if users:
+                raise ImageInUse(f"image {name} is used by {', '.join(users)}")
+            return {key: entry for key, entry in index.items() if key != name}
+
+        with self._writing:
             if name not in self._index:
                 return False
-            users = [who for who, layers in self._held.items() if self._uses(name, layers)]
-            if users:
-                raise ImageInUse(f"image {name} is used by {', '.join(sorted(users))}")
-            self._commit({key: entry for key, entry in self._index.items() if key != name})
+            self._commit(without)
+            self._sweep()
         return True
 
-    def hold(self, image: Image, who: str) -> None:
-        """Keep an image's layers while `who` runs on them."""
+    def hold(self, image: Image, who: str) -> bool:
+        """Keep an image's layers while `who` runs on them; False if they are being deleted."""
+        layers = tuple(layer.name for layer in image.layers)
         with self._lock:
-            self._held[who] = tuple(layer.name for layer in image.layers)
+            if not self._doomed.isdisjoint(layers):
+                return False
+            self._held[who] = layers
+        return True
 
     def let_go(self, who: str) -> None:
         with self._lock:
             self._held.pop(who, None)
 
-    def _uses(self, name: str, layers: tuple[str, ...]) -> bool:
-        return tuple(self._index[name]["layers"]) == layers
+    def _pin(self, who: str) -> dict[str, int]:
+        """Keep what is there for an import that need not unpack it again; return the sizes."""
+        with self._lock:
+            known = {
+                layer: size
+                for entry in self._index.values()
+                for layer, size in entry["layers"].items()
+                if layer not in self._doomed
+            }
+            self._pinned[who] = frozenset(known)
+        missing = [layer for layer in known if not (self._layers / layer).is_dir()]
+        return {layer: size for layer, size in known.items() if layer not in missing}
 
-    def _commit(self, index: dict[str, dict[str, Any]]) -> None:
-        durable.write_file(self._directory / "index.json", json.dumps(index, indent=1).encode())
-        self._index = index
-        wanted = {layer for entry in index.values() for layer in entry["layers"]}
-        wanted |= {layer for layers in self._held.values() for layer in layers}
-        configs = {entry["config"] for entry in index.values()}
-        for directory, keep in ((self._layers, wanted), (self._configs, configs)):
-            for path in directory.iterdir():
-                if path.name not in keep and not path.name.startswith(".new-"):
-                    _delete(path)
+    def _unpin(self, who: str) -> None:
+        with self._lock:
+            self._pinned.pop(who, None)
 
-    def _unpack(self, archive: Archive, found: Found) -> dict[str, Any]:
-        """Unpack what is missing of an image and return its entry for the index."""
-        config = read_config(found.config)
-        if len(config.layers) != len(found.layers) or len(config.layers) > _LAYERS:
-            raise BadImage(
-                f"the image has {len(found.layers)} layers, its configuration {len(config.layers)}"
-            )
-        known = {
-            key: size for entry in self._index.values() for key, size in entry["layers"].items()
-        }
-        budget = Budget()
-        sizes: dict[str, int] = {}
-        for (member, digest), layer in zip(found.layers, config.layers, strict=True):
-            # Images repeat layers (empty ones above all), overlayfs takes each once: the topmost
-            # place is the one that counts.
-            sizes.pop(layer, None)
-            if layer in known and (self._layers / layer).is_dir():
-                sizes[layer] = known[layer]
-                continue
-            before = budget.bytes
-            self._unpack_layer(archive, member, digest, layer, budget)
-            sizes[layer] = known[layer] = before - budget.bytes
-        name = hashlib.sha256(found.config).hexdigest()
-        durable.write_file(self._configs / name, found.config)
-        return {"config": name, "layers": sizes, "importedAt": rfc3339(self._clock.now())}
-
-    def _unpack_layer(
-        self, archive: Archive, member: str, digest: str | None, layer: str, budget: Budget
-    ) -> None:
-        fresh = self._layers / f".new-{layer}"
-        _delete(fresh)
-        fresh.mkdir(mode=0o755)
-        try:
-            with archive.open(member) as stored:
-                outer = _Hashed(stored)
-                inner = _Hashed(_decompressed(outer))
-                unpack(cast(BinaryIO, inner), fresh, budget)
-                inner.drain(budget)
-                outer.drain(budget)
-            if inner.digest() != layer:
-                raise BadImage(f"layer {member} does not have the content its image says")
-            if digest is not None and "sha256:" + outer.digest() != digest:
-                raise BadImage(f"layer {member} is damaged: another digest")
-            self._settle(fresh, self._layers / layer)
-        except KeyError:
-            raise BadImage(f"the archive lacks its layer {member}") from None
-        except (OSError, EOFError) as error:
-            raise BadImage(f"layer {member} cannot be unpacked: {error}") from error
-        finally:
-            _delete(fresh)
-
-    def _settle(self, fresh: Path, place: Path) -> None:
-        # One sync of the file system instead of one per file: layers have thousands.
-        fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            linux.sync_file_system(fd)
-        finally:
-            os.close(fd)
-        _delete(place)  # one that no image knew of
-        fresh.rename(place)
+    def _take_over(self, staging: Path) -> None:
+        """Move what was unpacked, and is on disk, to where images have it."""
+        for config in (staging / "config").iterdir():
+            durable.write_file(self._configs / config.name, config.read_bytes())
+        for layer in (staging / "layers").iterdir():
+            place = self._layers / layer.name
+            if place.is_dir() and any(
+                layer.name in entry["layers"] for entry in self._index.values()
+            ):
+                continue  # another import was first
+            _delete(place)  # one that no image knows of
+            layer.rename(place)
         durable.sync_directory(self._layers)
 
+    def _commit(
+        self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]
+    ) -> None:
+        """Replace the index, in memory and then on disk; as it was if that fails."""
+        with self._lock:
+            before = self._index
+            self._index = change(before)
+        try:
+            content = json.dumps(self._index, indent=1).encode()
+            durable.write_file(self._directory / "index.json", content)
+        except BaseException:
+            with self._lock:
+                self._index = before
+            raise
 
-class _Hashed:
-    """A stream that is hashed as it is read."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-        self._hash = hashlib.sha256()
-        self._ahead = b""
-
-    def peek(self, size: int) -> bytes:
-        while len(self._ahead) < size and (more := self._source.read(size - len(self._ahead))):
-            self._ahead += more
-        return self._ahead
-
-    def read(self, size: int = -1) -> bytes:
-        if self._ahead:
-            data, self._ahead = self._ahead[:size], self._ahead[size:]
-        else:
-            data = self._source.read(size)
-        self._hash.update(data)
-        return data
-
-    def drain(self, budget: Budget) -> None:
-        """Read what is left after the archive's end mark: it is part of the digest."""
-        while data := self.read(1024 * 1024):
-            budget.bytes -= len(data)
-            if budget.bytes < 0:
-                raise BadImage("a layer goes on long after its end")
-
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _decompressed(source: _Hashed) -> BinaryIO:
-    start = source.peek(4)
-    if start == _ZSTD:
-        raise BadImage("layers compressed with zstd are not supported here: use gzip")
-    if start[:2] == _GZIP:
-        return cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, source)))
-    return cast(BinaryIO, source)
+    def _sweep(self) -> None:
+        """Delete what no image, no container and no import needs."""
+        there = {path.name for path in self._layers.iterdir()}
+        with self._lock:
+            wanted = {layer for entry in self._index.values() for layer in entry["layers"]}
+            wanted.update(*self._held.values(), *self._pinned.values())
+            self._doomed = there - wanted
+            doomed = list(self._doomed)
+        configs = {entry["config"] for entry in self._index.values()}
+        try:
+            for layer in doomed:
+                _delete(self._layers / layer)
+            for path in self._configs.iterdir():
+                if path.name not in configs:
+                    _delete(path)
+        finally:
+            with self._lock:
+                self._doomed = set()
 
 
 def normal(reference: str) -> str:
@@ -264,6 +243,6 @@ def normal(reference: str) -> str:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        remove_tree(path)  # a layer may be as deep as its author likes, and its modes closed
+        remove_tree(path)  # a layer may hold directories that even their owner may not write to
     else:
         path.unlink(missing_ok=True)

@@ -222,7 +222,8 @@ class Launcher:
         if reference == HOST:
             return None
         image = await asyncio.to_thread(self._machine.images.get, reference)
-        if image is None:
+        name = f"{self._pod.metadata.namespace}/{self._pod.metadata.name}/{container['name']}"
+        if image is None or not self._machine.images.hold(image, name):
             if container.get("imagePullPolicy") == "Never":
                 words = f'Container image "{reference}" is not present with pull policy of Never'
                 raise Refused("ErrImageNeverPull", words)
@@ -231,8 +232,6 @@ class Launcher:
                 f'image "{reference}" is not in the local store, and registries are not asked: '
                 "import it",
             )
-        name = f"{self._pod.metadata.namespace}/{self._pod.metadata.name}/{container['name']}"
-        self._machine.images.hold(image, name)
         return image
 
     async def _user(self, image: Image | None) -> tuple[int, int]:

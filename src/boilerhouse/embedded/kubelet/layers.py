@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +23,9 @@ from boilerhouse.embedded.kubelet import linux
 
 _CHUNK = 1024 * 1024
 _HEADER_BYTES = 1024 * 1024
+_UNSYNCED = 32 * 1024 * 1024
 _DEPTH = 200
+_NEGATIVE = "the archive has a header with a negative size"
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _OPAQUE_ATTRIBUTE = "user.overlay.opaque"
@@ -38,6 +41,7 @@ class Budget:
 
     entries: int = 1_000_000
     bytes: int = 20 * 1024**3
+    unsynced: int = 0  # bytes written since the file system was last synced
 
     def spend(self, size: int) -> None:
         self.entries -= 1
@@ -48,16 +52,28 @@ class Budget:
             raise BadImage("the image is larger than 20 GiB unpacked")
 
 
-class _Entry(tarfile.TarInfo):
-    """A header; extended ones are read into memory by `tarfile`, so their size is checked first."""
+class Header(tarfile.TarInfo):
+    """A tar header that may have been made to harm; refused before `tarfile` acts on it.
+
+    `tarfile` reads extended headers into memory, goes backwards, and so round and round, where a
+    size is negative (CVE-2025-8194), and follows the maps of sparse files, which no image has.
+    """
 
     def _bounded(self) -> None:
         if self.size > _HEADER_BYTES:
-            raise BadImage("the layer has an oversized header")
+            raise BadImage("the archive has an oversized header")
+
+    def _block(self, count: int) -> int:
+        if count < 0:
+            raise BadImage(_NEGATIVE)
+        blocks: int = super()._block(count)  # type: ignore[misc]  # not in the stubs
+        return blocks
 
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         self._bounded()
         found: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]  # not in the stubs
+        if found.size < 0:  # which a pax record may say, too
+            raise BadImage(_NEGATIVE)
         return found
 
     def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
@@ -65,17 +81,40 @@ class _Entry(tarfile.TarInfo):
         found: tarfile.TarInfo = super()._proc_gnulong(archive)  # type: ignore[misc]  # not in the stubs
         return found
 
+    def _proc_sparse(self, *_: object) -> tarfile.TarInfo:
+        raise BadImage("the archive has a sparse file, which images do not have")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _proc_sparse
+
+
+def members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Read the members one by one; `tarfile` would keep half a kilobyte of each."""
+    try:
+        while (member := archive.next()) is not None:
+            archive.members.clear()  # type: ignore[attr-defined]  # not in the stubs
+            if member.size < 0:  # of what has no content
+                raise BadImage(_NEGATIVE)
+            yield member
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        # Headers without end that each announce the next one are read by recursion.
+        raise BadImage(f"this is not a readable tar archive: {error}") from error
+
 
 def unpack(source: BinaryIO, directory: Path, budget: Budget) -> None:
     """Unpack a layer's tar stream into an empty directory."""
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with tarfile.open(fileobj=source, mode="r|", tarinfo=_Entry) as archive:
-            for entry in archive:
+        with tarfile.open(fileobj=source, mode="r|", tarinfo=Header) as archive:
+            for entry in members(archive):
                 budget.spend(entry.size if entry.isreg() else 0)
+                budget.unsynced += entry.size if entry.isreg() else 0
+                if budget.unsynced > _UNSYNCED:
+                    # Or the commits of everybody else wait for gigabytes of ours.
+                    linux.sync_file_system(root)
+                    budget.unsynced = 0
                 try:
                     _place(root, archive, entry)
-                except (OSError, ValueError) as error:
+                except (OSError, ValueError, OverflowError) as error:
                     raise BadImage(f"{entry.name!r} cannot be unpacked: {error}") from error
     except (tarfile.TarError, EOFError) as error:
         raise BadImage(f"a layer is not a readable tar archive: {error}") from error
