@@ -1,6 +1,8 @@
 """Kubernetes Events: what happened to an object, for `kubectl describe`.
 
-transition written ─► Events.tell (never waits) ─► a bounded queue ─► API, best effort
+transition written ─► Events.tell (never waits) ─► a bounded queue ─► correlation.py ─► API
+
+Tellings of the same are one Event with a count.
 
 An Event is a courtesy. It is told after the write that it is about, it never delays or fails a
 pass, it gives way to what somebody waits for (`rightofway.py`), and when the API server is slow the
@@ -24,7 +26,8 @@ from boilerhouse.core.supervision import supervised
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.kinds import Object
 from boilerhouse.kube.resources import EVENTS, Resource
-from boilerhouse.kube.status import ApiError
+from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.loop.correlation import About, Correlator, New, Repeated
 from boilerhouse.loop.rightofway import RightOfWay
 
 log = structlog.get_logger(__name__)
@@ -67,6 +70,8 @@ class Events:
         self._idle = asyncio.Event()
         self._sending = False
         self._dropped = 0
+        self._filtered = 0
+        self._correlator = Correlator()
 
     def tell(
         self,
@@ -119,7 +124,7 @@ class Events:
             self._sending = True
             try:
                 with self._way.working():
-                    await self._client.create(EVENTS, self._event(told))
+                    await self._send(told)
             except ApiError as error:
                 log.warning("events.lost", reason=told.reason, error=str(error))
             finally:
@@ -128,12 +133,41 @@ class Events:
         if self._dropped:
             log.warning("events.dropped", count=self._dropped)
             self._dropped = 0
+        if self._filtered:
+            log.debug("events.filtered", count=self._filtered)
+            self._filtered = 0
 
-    def _event(self, told: _Told) -> dict[str, Any]:
-        meta, resource, now = told.item.metadata, told.resource, rfc3339(told.at)
+    async def _send(self, told: _Told) -> None:
+        """Create an Event, or count it with one that says the same; some are too many."""
+        meta, kind = told.item.metadata, told.resource.kind
+        about = About(kind, meta.namespace, meta.name, meta.uid, told.type, told.reason)
+        name = f"{meta.name}.{new_uid()[:13]}"
+        decided = self._correlator.decide(about, told.message[:LONGEST], name, told.at)
+        if decided is None:
+            self._filtered += 1
+            return
+        if isinstance(decided, New):
+            await self._client.create(EVENTS, self._event(told, decided, 1, told.at))
+            return
+        patch = {
+            "count": decided.count,
+            "lastTimestamp": rfc3339(told.at),
+            "message": decided.message[:LONGEST],
+        }
+        where = meta.namespace or self._client.namespace
+        try:
+            await self._client.merge_patch(EVENTS, decided.name, patch, namespace=where)
+        except NotFound:  # it has expired, or was deleted
+            made = self._event(told, decided, decided.count, decided.first)
+            await self._client.create(EVENTS, made)
+
+    def _event(
+        self, told: _Told, decided: New | Repeated, count: int, first: datetime
+    ) -> dict[str, Any]:
+        meta, resource = told.item.metadata, told.resource
         return {
             "metadata": {
-                "name": f"{meta.name}.{new_uid()[:13]}",
+                "name": decided.name,
                 "namespace": meta.namespace or self._client.namespace,
             },
             "involvedObject": {
@@ -146,9 +180,9 @@ class Events:
             },
             "type": told.type,
             "reason": told.reason,
-            "message": told.message[:LONGEST],
+            "message": decided.message[:LONGEST],
             "source": {"component": self._component},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
+            "firstTimestamp": rfc3339(first),
+            "lastTimestamp": rfc3339(told.at),
+            "count": count,
         }

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+import pytest
+
 from boilerhouse.core.clock import FakeClock
+from boilerhouse.embedded.background import expiry
+from boilerhouse.embedded.storage.change import Stored
 from boilerhouse.embedded.storage.store import Key, Remove
 from tests.contract.driver import Api
 from tests.contract.objects import crd, owned
@@ -153,6 +158,43 @@ async def test_events_go_after_an_hour_unless_repeated(start: Start) -> None:
     async with start(clock=clock) as embedded:
         await embedded.api.gone("events", "once", timeout=5)
         assert await embedded.api.names("events") == ["again"]
+
+
+async def test_events_are_kept_by_number(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above it those written longest ago go, and one namespace leaves room for the others."""
+    monkeypatch.setattr(expiry, "MADE", 10)
+    keep = partial(expiry.surplus, most=30, most_of_namespace=20)
+    monkeypatch.setattr(expiry, "surplus", keep)
+    event = {"kind": "Event", "apiVersion": "v1", "involvedObject": {"namespace": "default"}}
+    async with start() as embedded:
+        api = embedded.api
+        for name in ("first", "kept"):
+            (await api.create("events", {**event, "metadata": {"name": name}})).ok()
+        for number in range(18):
+            (await api.create("events", {**event, "metadata": {"name": f"e{number:03}"}})).ok()
+        (await api.patch("events", "kept", {"count": 2})).ok()
+        for number in range(18, 28):
+            (await api.create("events", {**event, "metadata": {"name": f"e{number:03}"}})).ok()
+
+        async def fewer() -> bool:
+            return len(await api.names("events")) <= 20
+
+        await api.until(fewer, timeout=10)
+        names = await api.names("events")
+        assert "kept" in names and "first" not in names and "e027" in names
+
+
+def test_the_surplus_of_events_is_the_oldest() -> None:
+    """In all, and of the namespace that has too many."""
+
+    def of(namespace: str, revision: int) -> Stored:
+        return Stored(Key("events", namespace, f"e{revision}"), revision, {}, b"")
+
+    loud = [of("loud", revision) for revision in range(100, 110)]
+    quiet = [of("quiet", revision) for revision in range(3)]
+    assert expiry.surplus([*loud, *quiet], 100, 100) == []
+    assert expiry.surplus([*loud, *quiet], 20, 8) == [loud[1], loud[0]]
+    assert expiry.surplus([*loud, *quiet], 9, 8) == [loud[1], loud[0], quiet[1], quiet[0]]
 
 
 async def test_nobody_lets_go_of_a_namespace_by_the_way(api: Api) -> None:
