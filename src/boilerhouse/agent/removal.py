@@ -23,6 +23,10 @@ _STUCK = 1_000  # things that cannot be removed, until the rest is not tried
 _MOVED = (errno.EXDEV, errno.EBUSY, errno.EINVAL)  # it cannot be moved up: entered where it is
 
 
+class Interrupted(Exception):
+    """There is more to be removed, and the caller did not want to go on."""
+
+
 class NotRemoved(OSError):
     """Something is still there: `where` says what, from the top on; the error is the kernel's."""
 
@@ -42,12 +46,17 @@ def shortened(names: list[str]) -> str:
     return text if len(text) <= 200 else f"{text[:100]}…{text[-90:]}"
 
 
-def remove_below(top: int) -> None:
+def remove_below(top: int, go_on: Callable[[], bool] | None = None) -> None:
     """Remove what is in a directory, given by its descriptor; raises `NotRemoved` in the end.
 
-    What another removes meanwhile is no failure. The directory's own mode may be changed.
+    What another removes meanwhile is no failure. The directory's own mode may be changed. Where
+    `go_on`, which is asked often, says no, it raises `Interrupted`: called again, it goes on.
     """
-    _Removal(top).run()
+    _Removal(top, go_on or _always).run()
+
+
+def _always() -> bool:
+    return True
 
 
 class _Level:
@@ -63,8 +72,9 @@ class _Level:
 
 
 class _Removal:
-    def __init__(self, top: int) -> None:
+    def __init__(self, top: int, go_on: Callable[[], bool]) -> None:
         self._levels = [_Level(top, "")]
+        self._go_on = go_on
         self._failures: list[tuple[OSError, list[str]]] = []
         self._failed = 0
 
@@ -72,6 +82,8 @@ class _Removal:
         levels = self._levels
         try:
             while levels:
+                if not self._go_on():
+                    raise Interrupted
                 level = levels[-1]
                 if level.left:
                     self._descend(level, level.left.pop())
@@ -94,7 +106,9 @@ class _Removal:
                     if entry.name in level.stuck:
                         continue
                     if not entry.is_dir(follow_symlinks=False):
-                        self._remove(os.unlink, level, entry.name)
+                        if not self._go_on():
+                            raise Interrupted
+                        self._remove(level, entry.name)
                     elif len(level.left) < _BATCH:
                         level.left.append(entry.name)
                     else:
@@ -165,9 +179,9 @@ class _Removal:
             if level not in self._levels:
                 os.close(level.file)
 
-    def _remove(self, how: Callable[..., None], level: _Level, name: str) -> None:
+    def _remove(self, level: _Level, name: str) -> None:
         try:
-            _insist(how, level.file, name)
+            _insist(os.unlink, level.file, name)
             level.gone += 1
         except FileNotFoundError:
             level.gone += 1

@@ -67,6 +67,10 @@ class Identities:
             self._numbers[pod_uid] = number
         return _identity(self._numbers[pod_uid], self._first + self._places[pod_uid])
 
+    def pods(self) -> set[str]:
+        """Return the uids of all Pods that have a number."""
+        return set(self._numbers)
+
     def free(self, pod_uid: str) -> None:
         number = self._numbers.pop(pod_uid, None)
         if number is not None:

@@ -23,6 +23,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+import structlog
+
 from boilerhouse.core.clock import Clock, parse_time, rfc3339
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig, read_config
 from boilerhouse.embedded.kubelet.importing import UnpackingProcess
@@ -30,6 +32,8 @@ from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.storage import durable
 
 HOST = "host"
+
+log = structlog.get_logger(__name__)
 
 
 class ImageInUse(Exception):
@@ -70,7 +74,10 @@ class ImageStore:
             (directory, ".import-*"),
         )
         for leftover in [path for where, what in leftovers for path in where.glob(what)]:
-            _delete(leftover)
+            try:
+                _delete(leftover)
+            except OSError as error:  # what an import left is no reason not to start
+                log.warning("images.leftover", path=str(leftover), error=str(error))
         self._index: dict[str, dict[str, Any]] = {}
         with contextlib.suppress(FileNotFoundError):
             self._index = json.loads((directory / "index.json").read_text())

@@ -29,6 +29,7 @@ from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.evicting import Evictions
 from boilerhouse.embedded.kubelet.images import ImageStore
 from boilerhouse.embedded.kubelet.launch import Machine
+from boilerhouse.embedded.kubelet.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.nodeobject import HOST_IP, NODE, NodeObject, amounts, capacity
 from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
@@ -36,7 +37,6 @@ from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.spreading import spread
-from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.kubelet.turns import Turns
 from boilerhouse.embedded.storage.ballast import Ballast
 from boilerhouse.kube.cache import Change
@@ -134,6 +134,13 @@ class Kubelet:
                 amounts(there),
                 events,
                 Turns(settings.way),
+                Leftovers(
+                    clock,
+                    data / "pods",
+                    memory,
+                    sandboxes.forget,
+                    lambda why: kubelet._warn(why),
+                ),
             )
             kubelet = cls(client, clock, sandboxes, house, Ledger(there), disk)
             node = NodeObject(
@@ -163,7 +170,8 @@ class Kubelet:
 
     def warnings(self) -> list[str]:
         """Say what is not as it should be although Pods run; empty when all is well."""
-        return [self.disk.words] if self.disk.pressed else []
+        disk = [self.disk.words] if self.disk.pressed else []
+        return [*disk, *self._house.leftovers.warnings()]
 
     async def _begin(
         self, resources: AsyncExitStack, node: NodeObject, disk_seconds: float
@@ -181,7 +189,12 @@ class Kubelet:
         self._pods.subscribe(self._see)
         # Who ran before, then who was sent here, then who has no node: as they got their room.
         for pod in sorted(self._pods.cache.values(), key=_standing):
-            self._take(pod)
+            try:
+                self._take(pod)
+            except Exception as error:  # one Pod is no reason for the others not to run
+                log.exception("kubelet.pod_not_taken", pod=pod.metadata.name)
+                words = f"the Pod cannot be run: {error}"
+                self._house.events.tell(PODS, pod, "FailedStart", words, type="Warning")
         resources.push_async_callback(self._leave)
         evictions = Evictions(
             self._workers.values, self._house.memory, disk_seconds, self._is_built_in
@@ -191,6 +204,7 @@ class Kubelet:
             ("kubelet node status", node.run),
             ("kubelet disk limits", evictions.run),
             ("kubelet disk pressure", self.disk.run),
+            ("kubelet leftovers", self._house.leftovers.run),
         ):
             task = asyncio.create_task(supervised(name, work), name=name)
             resources.push_async_callback(_ended, task)
@@ -200,23 +214,26 @@ class Kubelet:
         await self._resources.aclose()
 
     async def _leave(self) -> None:
+        self._house.leftovers.stop()
         for worker in self._workers.values():
             worker.leave(_LEAVE_SECONDS)
         if self._tasks:
             await asyncio.wait(set(self._tasks.values()))
 
     async def _sweep(self) -> None:
-        """Remove what Pods left behind that are gone: only after a live look, never by a cache."""
+        """Have removed what is here of Pods that are gone: after a live look, never by a cache."""
         directory, memory = self._house.directory, self._house.memory
         found = await asyncio.to_thread(
             lambda: {*memory.pods(), *(entry.name for entry in directory.iterdir())}
         )
         live = {pod.metadata.uid for pod in (await self._client.list(PODS, namespace=ALL)).items}
-        for uid in found - live:
-            log.info("kubelet.swept", uid=uid)
-            await asyncio.to_thread(remove_tree, directory / uid)
-            await asyncio.to_thread(memory.remove, uid)
-            self.sandboxes.forget(uid)
+        self._house.leftovers.sweep((found | self.sandboxes.known()) - live)
+
+    def _warn(self, why: str) -> None:
+        """Tell, as an Event on the Node, of what an operator should look after."""
+        node = self._nodes.get("", NODE)
+        if node is not None:
+            self._house.events.tell(NODES, node, "LeftoverNotRemoved", why, type="Warning")
 
     def _see(self, change: Change[Dynamic]) -> None:
         old, new = change.old, change.new

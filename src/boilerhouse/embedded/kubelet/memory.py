@@ -10,16 +10,22 @@ data directory is gone has no successor: the next one to open removes what it le
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+
+import structlog
 
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.trees import remove_tree
 
 _PLACE = Path("/dev/shm")  # noqa: S108  checked below: ours, and nobody else's
 _OF = "of"  # a link to the data directory; no Pod has this uid
+
+log = structlog.get_logger(__name__)
 
 
 class Memory:
@@ -36,7 +42,10 @@ class Memory:
         root = place / (prefix + hashlib.sha256(os.fsencode(data)).hexdigest()[:12])
         for other in place.glob(prefix + "*"):
             if _orphaned(other):
-                remove_tree(other)
+                try:
+                    remove_tree(other)
+                except OSError as error:  # of a neighbour: no reason for us not to start
+                    log.warning("memory.not_removed", path=str(other), error=str(error))
         try:
             root.mkdir(mode=0o700)
         except FileExistsError:
@@ -66,16 +75,17 @@ class Memory:
     def pods(self) -> list[str]:
         return [entry.name for entry in self._root.iterdir() if entry.name != _OF]
 
-    def remove(self, uid: str, volume: str = "") -> None:
+    def remove(self, uid: str, volume: str = "", go_on: Callable[[], bool] | None = None) -> None:
         """Remove what a Pod has here, or one volume of it and what that leaves empty."""
-        remove_tree(self.path(uid) / volume)
+        remove_tree(self.path(uid) / volume, go_on)
         if volume and self.path(uid).exists() and not any(self.path(uid).iterdir()):
             self.path(uid).rmdir()
 
     def close(self) -> None:
         """Take the directory away if no Pod has anything in it."""
         if not self.pods():
-            remove_tree(self._root)
+            with contextlib.suppress(OSError):  # the next one to open finds it
+                remove_tree(self._root)
 
 
 def _orphaned(root: Path) -> bool:

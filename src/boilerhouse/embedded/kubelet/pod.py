@@ -29,6 +29,7 @@ from boilerhouse.embedded.kubelet.ending import Ending
 from boilerhouse.embedded.kubelet.environment import PodView
 from boilerhouse.embedded.kubelet.firstfacts import first_facts
 from boilerhouse.embedded.kubelet.launch import Launched, Launcher, Machine, ReadyContainer
+from boilerhouse.embedded.kubelet.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.ports import Ports
@@ -64,6 +65,7 @@ class House:
     capacity: Mapping[str, Quantity]
     events: Events
     turns: Turns
+    leftovers: Leftovers
 
 
 class PodWorker:
@@ -375,11 +377,11 @@ class PodWorker:
     async def _clean(self) -> None:
         """Remove what the Pod had on this machine."""
         meta = self.pod.metadata
-        await self._volumes.remove()
+        self._volumes.let_go()
         for one in self.facts.containers:
             name = f"{meta.namespace}/{meta.name}/{one.name}"
             self._house.machine.images.let_go(name)
-        self._house.sandboxes.forget(meta.uid)
+        await self._house.leftovers.clean(meta.uid)
 
 
 def _network(pod: Dynamic) -> Network:

@@ -104,6 +104,10 @@ class Bubblewrapped:
         self._pods[pod_uid] = pod
         return pod
 
+    def known(self) -> set[str]:
+        """Return the uids of Pods that have an address and a host uid, whether they live or not."""
+        return self._identities.pods()
+
     def forget(self, pod_uid: str) -> None:
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} still has a sandbox")

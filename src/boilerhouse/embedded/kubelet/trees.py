@@ -18,17 +18,18 @@ from boilerhouse.agent.removal import NotRemoved, remove_below
 from boilerhouse.agent.treewalk import Walk
 
 
-def remove_tree(path: Path) -> None:
+def remove_tree(path: Path, go_on: Callable[[], bool] | None = None) -> None:
     """Delete a directory and everything below, whatever their modes say; gone already is fine.
 
     What it lies in is not ours, and stays as it is: that may be /dev/shm. Raises `NotRemoved`,
-    when everything else is gone, for what cannot be removed.
+    when everything else is gone, for what cannot be removed, and `Interrupted` where `go_on` says
+    that it is enough for now.
     """
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
     with contextlib.suppress(FileNotFoundError):  # another may be removing the same tree
         with _opened(path, _unlocked) as top:
-            remove_below(top)
+            remove_below(top, go_on)
         try:
             path.rmdir()
         except FileNotFoundError:

@@ -105,11 +105,9 @@ class Volumes:
             if "secret" in volume or "configMap" in volume:
                 await asyncio.to_thread(self._memory.remove, self._uid, volume["name"])
 
-    async def remove(self) -> None:
-        """Delete what was the Pod's own; claims keep their data."""
+    def let_go(self) -> None:
+        """Free the claims: they keep their data. What was the Pod's own is removed with it."""
         self._claims.let_go(self._uid)
-        await asyncio.to_thread(self._memory.remove, self._uid)
-        await asyncio.to_thread(remove_tree, self._directory.parent)
 
 
 def mounts(container: Body, volumes: Mapping[str, Volume], own: Own) -> tuple[Mount, ...]:

@@ -150,7 +150,10 @@ class Volume:
     def sweep(self) -> None:
         """Remove what was not finished."""
         for name in names(self.unfinished):
-            self.remove(name)
+            try:
+                self.remove(name)
+            except OSError as error:  # no reason for the helper not to start
+                log.warning("%s, which was not finished, cannot be removed: %s", name, error)
 
     def remove(self, name: str) -> None:
         """Remove an unfinished file, or a directory that was moved there to be forgotten."""
