@@ -14,13 +14,18 @@ from urllib.parse import quote, urlencode
 
 import h11
 
-from boilerhouse.kube.status import BadRequest, Unavailable
+from boilerhouse.kube.pace import Pace
+from boilerhouse.kube.status import ApiError, BadRequest, Unavailable
 from boilerhouse.kube.wire import Request, Stream
 
 Body = Mapping[str, Any]
 Connect = Callable[[int], Awaitable[socket.socket]]
 _CONNECT_SECONDS = 10.0
 _CHUNK = 64 * 1024
+_INTERIM = 10  # answers 1xx before the one that counts; Go's client takes five
+_PIECES = 256  # of a body, handled in one turn of the event loop
+_PIECES_PER_SECOND = 10_000
+_TOO_LARGE = 431
 # Of one connection and not of the request; and what is the API server's own.
 _DROPPED = frozenset(
     {
@@ -59,13 +64,20 @@ async def forward(connect: Connect, host: str, port: int, path: str, request: Re
     exchange = _Exchange(reader, writer)
     try:
         await exchange.send(_head(host, port, path, request), request.body)
-        answer = await exchange.answer()
+        answer = await exchange.answer(port)
     except BaseException as error:
         exchange.close()
+        if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == _TOO_LARGE:
+            raise _bad_gateway(port, "its headers are too large") from error
         if isinstance(error, OSError | h11.ProtocolError):
             raise Unavailable(f"port {port} did not answer: {error}") from error
         raise
     return Stream(answer.status_code, exchange.body(), _kept(answer.headers))
+
+
+def _bad_gateway(port: int, why: str) -> ApiError:
+    message = f"port {port} gave an answer that cannot be passed on: {why}"
+    return ApiError(message, code=502, reason="BadGateway")
 
 
 def _head(host: str, port: int, path: str, request: Request) -> h11.Request:
@@ -98,6 +110,7 @@ class _Exchange:
         self._reader = reader
         self._writer = writer
         self._protocol = h11.Connection(h11.CLIENT)
+        self._pace = Pace(_PIECES_PER_SECOND)
 
     async def send(self, head: h11.Request, body: bytes) -> None:
         self._write(head)
@@ -113,18 +126,34 @@ class _Exchange:
         if data:
             self._writer.write(data)
 
-    async def answer(self) -> h11.Response:
-        while True:
+    async def answer(self, port: int) -> h11.Response:
+        for _ in range(_INTERIM + 1):
             event = await self._next()
             if isinstance(event, h11.Response):
+                if event.status_code > 599:
+                    raise _bad_gateway(port, f"there is no status {event.status_code}")
                 return event
             if not isinstance(event, h11.InformationalResponse):
                 raise ConnectionResetError("the connection ended before an answer came")
+        raise _bad_gateway(port, f"more than {_INTERIM} interim answers (1xx)")
 
     async def body(self) -> AsyncIterator[bytes]:
+        """Pass the body on; small pieces together, and no more of them than others can bear."""
         try:
-            while isinstance(event := await self._next(), h11.Data):
-                yield bytes(event.data)
+            event: object = await self._next()
+            while isinstance(event, h11.Data):
+                pieces: list[bytes] = []
+                size = 0
+                while isinstance(event, h11.Data) and size < _CHUNK and len(pieces) < _PIECES:
+                    pieces.append(bytes(event.data))
+                    size += len(event.data)
+                    event = self._protocol.next_event()
+                yield b"".join(pieces)
+                await self._pace.spend(len(pieces))
+                if len(pieces) == _PIECES:
+                    await asyncio.sleep(0)
+                if event is h11.NEED_DATA:
+                    event = await self._next()
         except (OSError, h11.ProtocolError) as error:
             raise Unavailable(f"the Pod's answer broke off: {error}") from error
         finally:
