@@ -377,16 +377,19 @@ async def _is_told(world: World, reason: str, words: str) -> bool:
     )
 
 
-async def test_too_much_on_disk_is_told_as_what_it_is(kept: World) -> None:
+async def test_a_full_disk_is_told_as_what_it_is(kept: World) -> None:
     """The Event has the words of the condition."""
     operator, key = kept.operator, Key("boilerhouse", NAME)
     got = await operator.acquirer.acquire("alice", "web")
     assert got.claim is not None and got.claim.status is not None
     pod = await operator.instances.look_live(got.claim.status.instance_id)
     assert pod is not None
-    operator.memory.note_usage(key, pod, (1 << 30) + 1)
+    operator.memory.note_usage(key, pod, "disk")
     await operator.claims.run_inline(key)
-    await kept.settles(lambda: _is_told(kept, "DiskPressure", "it uses more than the 1 GiB"))
+    await kept.settles(lambda: _is_told(kept, "DiskFull", "its disk of 1 GiB is full"))
+    # Who claims now is told at once.
+    again = await operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=30))
+    assert (again.frozen, again.usable, again.source) == (True, False, "existing")
 
 
 async def test_a_pod_deleted_from_outside_is_saved(kept: World, shelf: Shelf) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from boilerhouse.agent.protocol import Changes
+from boilerhouse.agent.protocol import Changes, Usage
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
 from boilerhouse.core.errors import Retry, Terminal
@@ -302,8 +302,8 @@ class SimSnapshots:
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
         return Changes(None, True, 0)
 
-    async def usage(self, pod: str, uid: str) -> int:
-        return 0
+    async def usage(self, pod: str, uid: str, disk_gb: int) -> Usage:
+        return Usage(0, 0, True, {}, 0.0)
 
     async def run(self, pod: str, command: Sequence[str], timeout: timedelta) -> None:
         await self._pass(f"hook in {pod}", answered=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from boilerhouse.agent import layout, running
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.archive.model import Limits
+from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.processes import PodProcesses
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import AGENT_PORT
@@ -20,13 +21,15 @@ from boilerhouse.core.names import AGENT_PORT
 def main() -> None:
     """Serve until SIGTERM, and then until what the tenant has left is saved."""
     running.log_json()
+    gb = int(os.environ.get(layout.DISK_VARIABLE, "0"))
     config = Config(
         identity=Path(layout.IDENTITY_DIR),
         overlays=overlays(Path("/proc/self/mountinfo").read_bytes()),
         state=Path(layout.STATE_DIR),
         token=running.read_token(Path(layout.TOKEN_FILE)),
         restore=os.environ.get(layout.RESTORE_VARIABLE, ""),
-        limits=Limits.of_disk(int(os.environ.get(layout.DISK_VARIABLE, "0"))),
+        limits=Limits.of_disk(gb),
+        disk=DiskLimit.of_gb(gb) if gb else None,
     )
     agent = Agent(config, PodProcesses(), SystemClock())
     asyncio.run(running.serve(agent, AGENT_PORT, agent.dispensable))

@@ -1,6 +1,7 @@
 """The agent: what it answers, and to whom.
 
 helper ─► Server ─► token ─► route ─► identity | survey | files | saving | restoring
+DiskMonitor ─► DiskGuard ─► frozen while its disk is full
 
 It can be killed and started at any moment: what must not be forgotten is in its own volume
 (`record.py`, `hold.py`), and `start` goes on from there.
@@ -16,6 +17,9 @@ from pathlib import Path
 from boilerhouse.agent import protocol
 from boilerhouse.agent.archive.model import Limits, Owners
 from boilerhouse.agent.archive.workers import Workers
+from boilerhouse.agent.diskguard import DiskGuard
+from boilerhouse.agent.disklimit import DiskLimit
+from boilerhouse.agent.diskmonitor import DiskMonitor
 from boilerhouse.agent.files import Files
 from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.hold import Hold, Why
@@ -23,7 +27,7 @@ from boilerhouse.agent.identity import IdentityDirectory
 from boilerhouse.agent.message import Answer, Handler, Request, json_answer
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import IdentityFiles, Refused, State
+from boilerhouse.agent.protocol import IdentityFiles, Refused, State, Usage
 from boilerhouse.agent.record import Record
 from boilerhouse.agent.restoring import Restores
 from boilerhouse.agent.saving import Saves
@@ -40,7 +44,10 @@ class Config:
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
     the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
     `limits`: of what is saved and restored.
-    `restored` is called when the tenant may start, or run on, on what was restored.
+    `disk`: at which the tenant is frozen, None: at none. `monitor` may be shared. `beside`:
+    directories that count to the tenant's disk use, and are neither saved nor shown.
+    `changed` is called when a probe would be answered otherwise: the tenant may start, or run on,
+    on what was restored, or its disk is full, or no more.
     """
 
     identity: Path
@@ -51,7 +58,10 @@ class Config:
     owners: Owners = field(default_factory=Owners)
     workers: Workers = field(default_factory=Workers)
     limits: Limits = field(default_factory=Limits)
-    restored: Callable[[], None] = lambda: None
+    disk: DiskLimit | None = None
+    monitor: DiskMonitor = field(default_factory=DiskMonitor)
+    beside: tuple[Path, ...] = ()
+    changed: Callable[[], None] = lambda: None
 
 
 class Agent:
@@ -82,11 +92,23 @@ class Agent:
             config.workers,
             config.limits,
         )
-        self._told_restored = config.restored
+        self._changed = config.changed
         self._savable = bool(config.overlays)
         self._guard = TokenGuard(config.token)
         self._identity = IdentityDirectory(config.identity)
-        self._survey = Survey(overlays, clock)
+        self._survey = Survey(
+            overlays,
+            clock,
+            beside=config.beside,
+            pids=lambda: [process.pid for process in processes.of_tenant()],
+        )
+        self._monitor = config.monitor
+        self._disk: DiskGuard | None = None
+        if config.disk is not None and config.overlays:
+            directory = next(iter(config.overlays.values()))
+            self._disk = DiskGuard(
+                directory, config.disk, self._survey, self._hold, processes, clock, config.changed
+            )
         self._files = Files(overlays, processes)
         self._server = Server("agent", self.handle, connections=32)
         self._routes: dict[tuple[str, str], Handler] = {
@@ -108,6 +130,8 @@ class Agent:
         """Serve on a bound socket, which is the agent's from now on, until `stop`."""
         await self._hold.recover()
         self._settling.begin()
+        if self._disk is not None:
+            self._monitor.add(self._disk)
         await self._server.start(listener)
 
     async def stop(self) -> None:
@@ -116,6 +140,9 @@ class Agent:
         await self._restores.close()  # who asked in process is not cut off with the connections
         await self._saves.close()
         await self._settling.close()
+        if self._disk is not None:
+            await self._monitor.remove(self._disk)
+            await self._disk.close()
 
     async def dispensable(self) -> None:
         """Return when nobody needs this agent any more, though it was asked to end.
@@ -130,6 +157,8 @@ class Agent:
         """Answer one request; `Refused` if it is not for us, or not allowed."""
         if request.path == protocol.STARTED:
             return self._started()
+        if request.path == protocol.READY:
+            return self._ready()
         self._guard.check(request)
         return await route(self._routes, request)
 
@@ -145,6 +174,15 @@ class Agent:
             raise Refused(503, "not-restored", "the tenant waits for a restore, or was saved")
         return Answer(204)
 
+    def _ready(self) -> Answer:
+        """Answer kubelet's readiness probe: a Pod whose tenant is frozen for its disk is not ready.
+
+        So the operator hears of it by its watch of Pods, and asks for the rest (`USAGE`).
+        """
+        if self._disk is not None and self._disk.full:
+            raise Refused(503, "disk-full", "the tenant is frozen: its disk is full")
+        return Answer(204)
+
     async def _bound(self) -> bool:
         return self._record.restored is not None or await self._identity.told()
 
@@ -154,7 +192,16 @@ class Agent:
         return Answer(204)
 
     async def _get_usage(self, request: Request) -> Answer:
-        return json_answer((await self._survey.usage()).encode())
+        """Count, or with `diskGb`, the limit by now, tell what was counted last: that is cheap."""
+        usage = await self._counted(request) or await self._survey.usage()
+        return json_answer((usage if self._disk is None else self._disk.told(usage)).encode())
+
+    async def _counted(self, request: Request) -> Usage | None:
+        gb = _number(request, "diskGb")
+        if self._disk is None or not gb:
+            return None
+        self._disk.raise_limit(DiskLimit.of_gb(gb))
+        return self._disk.last()
 
     async def _get_changes(self, request: Request) -> Answer:
         since = request.param("since")
@@ -169,6 +216,9 @@ class Agent:
         return await self._files.get(_given(request, "path"))
 
     async def _put_file(self, request: Request) -> Answer:
+        if self._disk is not None and self._disk.full:
+            words = "the instance's disk is full: remove files, or give its workload more disk"
+            raise Refused(507, "disk-full", words)
         return await self._files.put(_given(request, "path"), request.body)
 
     async def _post_save(self, request: Request) -> Answer:
@@ -190,7 +240,9 @@ class Agent:
         report = await self._restores.restore(
             _given(request, "digest"), _given(request, "mode"), request.body
         )
-        self._told_restored()
+        if self._disk is not None:
+            self._disk.begin_anew()
+        self._changed()
         return json_answer(report.encode())
 
     async def _get_state(self, request: Request) -> Answer:
@@ -219,9 +271,14 @@ async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> 
 
 def _round(request: Request) -> int:
     """Return the number of an order; 0 if it has none."""
-    text = request.param("round") or "0"
+    return _number(request, "round")
+
+
+def _number(request: Request, name: str) -> int:
+    """Return a number among the parameters; 0 if it is not there."""
+    text = request.param(name) or "0"
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise Refused(400, "bad-round", "round is a number")
+        raise Refused(400, f"bad-{name}", f"{name} is a number")
     return int(text)
 
 

@@ -3,6 +3,10 @@
 save    ─► take(SAVE) ─► keep() once the snapshot is committed: it never needs to run again
 restore ─► take(RESTART | LIVE) ─► kill() | let_go()
 thaw, any failure of a save ─► let_go()
+disk full (diskguard.py) ─► fill() ─► make_room()
+
+A full disk gives way to a save or a restore, which halt the tenant anyway, and takes it back when
+they let go of it.
 
 The reason is noted in the agent's own volume before anybody is halted, and struck out after they
 run again: an agent that was killed in between knows from it what to do with a tenant that it finds
@@ -33,6 +37,7 @@ class Why(StrEnum):
     SAVED = "saved"  # it is committed: what the tenant did now would be lost
     RESTART = "restart"  # a snapshot is being restored; then it is killed and begins anew
     LIVE = "live"  # a snapshot is being restored; then it goes on
+    FULL = "full"  # its disk is: commands may run in it, to clean up
 
 
 class Hold:
@@ -44,6 +49,7 @@ class Hold:
         """Read the note, which blocks. `awaited`: the tenant starts only after a restore."""
         self.turn = asyncio.Lock()
         self.saved = asyncio.Event()
+        self.full = False  # whoever lets go of the tenant leaves it frozen for its disk
         self._processes = processes
         self._record = record
         self._awaited = awaited
@@ -87,6 +93,8 @@ class Hold:
                 await self.kill()
             elif restored and self.why is Why.LIVE:
                 await self.let_go()
+            elif self.why is Why.FULL:
+                await self._recover_full()
             elif self.why is not Why.NOTHING:
                 await self._processes.freeze()
         except Restless as error:
@@ -95,11 +103,56 @@ class Hold:
         if self.why is Why.SAVED:
             self.saved.set()
 
+    async def _recover_full(self) -> None:
+        """Keep a tenant frozen that runs; one that is to start could not, and is counted later."""
+        if await asyncio.to_thread(self._processes.of_tenant):
+            self.full = True
+        await self.let_go()
+
+    async def fill(self, *, allow_exec: bool = True) -> None:
+        """Halt the tenant, whose disk is full; whether commands may run in it. May be repeated.
+
+        One that is halted for something else stays so, and is this when that is over. `Refused` if
+        it cannot be halted, and then it runs.
+        """
+        async with self.turn:
+            self.full = True
+            if self.why in (Why.NOTHING, Why.FULL):
+                try:
+                    await self._freeze_full(allow_exec=allow_exec)
+                except Restless as error:
+                    raise Refused(503, "cannot-freeze", str(error)) from None
+
+    async def make_room(self) -> None:
+        """Let a tenant run on that was halted for its disk. May be repeated."""
+        async with self.turn:
+            self.full = False
+            if self.why is Why.FULL:
+                await self.let_go()
+
+    async def _freeze_full(self, *, allow_exec: bool = True) -> None:
+        try:
+            await self._say(Why.FULL)
+        except Refused as error:
+            # The disk may be full to the last block, which is what this is against. An agent that
+            # comes after this one counts, and freezes it again.
+            log.warning("%s", error)
+            self.why = Why.FULL
+        try:
+            await self._processes.freeze(allow_exec=allow_exec)
+        except BaseException:
+            self.full = False
+            await self._processes.thaw()
+            await self._say(Why.NOTHING)
+            raise
+
     async def take(self, why: Why) -> None:
         """Halt the tenant; `Refused` if it cannot be, and then it runs."""
         before = self.why
         await self._say(why)
         self.saved.clear()
+        if self.restoring:
+            self.full = False  # what filled the disk is about to go
         try:
             await self._processes.freeze()
         except BaseException as error:
@@ -117,14 +170,21 @@ class Hold:
         self.saved.set()
 
     async def let_go(self) -> None:
-        """Let the tenant run. May be repeated."""
+        """Let the tenant run, if its disk is not full. May be repeated."""
         self.saved.clear()
         await self._record.thawing()
+        if self.full:
+            try:
+                await self._freeze_full()
+            except Restless as error:
+                log.warning("the tenant could not be kept frozen: %s", error)
+            return
         await self._processes.thaw()
         await self._say(Why.NOTHING)
 
     async def kill(self) -> None:
-        """Kill what is halted; kubelet starts it again."""
+        """Kill what is halted; kubelet starts it again, and its new files are counted then."""
+        self.full = False
         await self._processes.kill()
         await self._say(Why.NOTHING)
 

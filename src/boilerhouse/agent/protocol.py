@@ -20,6 +20,7 @@ AGENT_TOKEN = "x-boilerhouse-agent-token"  # noqa: S105  to the helper only: pas
 ANSWERED_BY = "x-boilerhouse-answered-by"  # by it a proxy's own errors are told from ours
 
 STARTED = "/started"
+READY = "/ready"
 IDENTITY = "/identity"
 USAGE = "/usage"
 CHANGES = "/changes"
@@ -96,7 +97,11 @@ _IDENTITY = tuple(field.name for field in fields(IdentityFiles))
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Disk use of the overlay directories. Not `complete`: at least this much."""
+    """Disk use of an instance, as its file system counts it. Not `complete`: at least this much.
+
+    `used` is more than the directories together if files are open that have no name any more
+    (`unlinked`), or if there are files elsewhere that count to the instance.
+    """
 
     used: int  # bytes
     entries: int
@@ -104,6 +109,9 @@ class Usage:
     directories: Mapping[str, int]  # bytes of each
     age: float  # seconds since it was measured
     inodes: int = 0  # files and directories, each once; an older agent does not say
+    unlinked: int = 0  # bytes
+    limit: int = 0  # bytes; 0: none
+    full: str = ""  # what the tenant is frozen for (`disklimit.Shortage`); empty: it is not
 
     def encode(self) -> bytes:
         return _encode(self)

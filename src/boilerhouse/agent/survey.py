@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from boilerhouse.agent.counting import Count, Linked
-from boilerhouse.agent.overlays import Overlays, refused
+from boilerhouse.agent.overlays import DIRECTORY, Overlays, refused
 from boilerhouse.agent.protocol import Changes, Refused, Usage
 from boilerhouse.agent.treewalk import Walk
+from boilerhouse.agent.unlinked import unlinked
 from boilerhouse.core.clock import Clock
 
 FRESH = 10.0  # seconds for which a measured usage is good enough
@@ -35,11 +39,33 @@ class Budget:
     seconds: float = 5.0
 
 
-class Survey:
-    """Walks over the overlay directories, one at a time."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A count. Not `finished`: there is more, and the next one goes on from here."""
 
-    def __init__(self, overlays: Overlays, clock: Clock, budget: Budget | None = None) -> None:
+    usage: Usage
+    finished: bool
+    seconds: float  # of processor time
+
+
+class Survey:
+    """Walks over the overlay directories, one at a time.
+
+    `beside`: directories that count to the instance and are not saved; they need not be there.
+    `pids`: the tenant's processes, whose open files count although they have no name.
+    """
+
+    def __init__(
+        self,
+        overlays: Overlays,
+        clock: Clock,
+        budget: Budget | None = None,
+        beside: Sequence[Path] = (),
+        pids: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         self._overlays = overlays
+        self._beside = tuple(beside)
+        self._pids = pids
         self._clock = clock
         self._budget = budget or Budget()
         self._walking = asyncio.Lock()
@@ -55,9 +81,14 @@ class Survey:
         """
         async with self._counting:
             if self._measured is None or self._age() > FRESH:
-                measured = await asyncio.to_thread(self._measure)
-                self._measured = (self._clock.monotonic(), measured)
+                await self._measure()
+            assert self._measured is not None, "it was just measured, or before"
             return replace(self._measured[1], age=self._age())
+
+    async def count(self) -> Counted:
+        """Count the disk use now, or go on with a count that has not come to its end."""
+        async with self._counting:
+            return await self._measure()
 
     async def changes(self, directories: Sequence[str], since: int | None) -> Changes:
         """Return the newest change at or below these directories.
@@ -73,14 +104,17 @@ class Survey:
         assert self._measured is not None
         return self._clock.monotonic() - self._measured[0]
 
-    def _measure(self) -> Usage:
-        if self._counts is None:
-            self._counts = _Counts(self._overlays)
-        allowance = _Allowance(self._clock, self._budget)
-        usage = self._counts.advance(allowance)
-        if self._counts.finished:
-            self._counts = None
-        return usage
+    async def _measure(self) -> Counted:
+        counted = await asyncio.to_thread(self._advance)
+        self._measured = (self._clock.monotonic(), counted.usage)
+        return counted
+
+    def _advance(self) -> Counted:
+        began = time.thread_time()
+        counts = self._counts or _Counts(self._overlays, self._beside, self._pids)
+        usage = counts.advance(_Allowance(self._clock, self._budget))
+        self._counts = None if counts.finished else counts
+        return Counted(usage, counts.finished, time.thread_time() - began)
 
     def _newest(self, directories: Sequence[str], since: int | None) -> Changes:
         allowance, missed = _Allowance(self._clock, self._budget), _Missed()
@@ -213,8 +247,13 @@ def _path(names: list[str]) -> str:
 class _Counts:
     """The disk use of every overlay, counted one after the other, as far as the budget goes."""
 
-    def __init__(self, overlays: Overlays) -> None:
+    def __init__(
+        self, overlays: Overlays, beside: Sequence[Path], pids: Callable[[], Iterable[int]]
+    ) -> None:
         self._overlays = overlays
+        self._beside = {f"beside {path}": path for path in beside}
+        self._pids = pids
+        self._devices: set[int] = set()
         self._linked = Linked()  # a file with several names is there once
         self._counts: dict[str, Count] = {}
         self._unreachable = False
@@ -222,7 +261,7 @@ class _Counts:
 
     def advance(self, allowance: _Allowance) -> Usage:
         before = self._entries()
-        for path in self._overlays.roots():
+        for path in (*self._overlays.roots(), *self._beside):
             count = self._count(path)
             if count is None or count.finished:
                 continue
@@ -231,15 +270,20 @@ class _Counts:
         else:
             self.finished = True
         sizes = dict.fromkeys(self._overlays.roots(), 0)
-        sizes |= {path: count.used for path, count in self._counts.items()}
+        sizes |= {
+            path: count.used for path, count in self._counts.items() if path not in self._beside
+        }
+        counts = self._counts.values()
+        nameless = unlinked(self._pids(), self._devices)
         complete = self.finished and not self._unreachable
         return Usage(
-            sum(sizes.values()),
-            self._entries(),
-            complete and all(count.complete for count in self._counts.values()),
+            sum(count.used for count in counts) + sum(nameless.values()),
+            sum(self._counts[path].entries for path in sizes if path in self._counts),
+            complete and all(count.complete for count in counts),
             sizes,
             0.0,
-            sum(count.inodes for count in self._counts.values()),
+            sum(count.inodes for count in counts) + len(nameless),
+            sum(nameless.values()),
         )
 
     def _entries(self) -> int:
@@ -248,9 +292,24 @@ class _Counts:
     def _count(self, path: str) -> Count | None:
         if path not in self._counts:
             try:
-                with self._overlays.directory(path) as directory:
+                with self._opened(path) as directory:
+                    self._devices.add(os.fstat(directory).st_dev)
                     self._counts[path] = Count(directory, self._linked)
-            except (Refused, OSError):
-                self._unreachable = True
+            except (Refused, OSError) as error:
+                # One beside them that is not there takes no room.
+                absent = isinstance(error, FileNotFoundError) and path in self._beside
+                self._unreachable = self._unreachable or not absent
                 return None
         return self._counts[path]
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        if path not in self._beside:
+            with self._overlays.directory(path) as directory:
+                yield directory
+            return
+        opened = os.open(self._beside[path], DIRECTORY)
+        try:
+            yield opened
+        finally:
+            os.close(opened)

@@ -32,7 +32,7 @@ from boilerhouse.claims.read import claim_seen
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.spares import Spares
-from boilerhouse.claims.status import CRASH_LOOP
+from boilerhouse.claims.status import CRASH_LOOP, DISK_FULL, is_true
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
@@ -85,6 +85,11 @@ class Acquired(Struct, frozen=True):
     @property
     def usable(self) -> bool:
         return self.claim is not None and _usable(self.claim)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the instance is there, and is frozen because its disk is full."""
+        return self.claim is not None and _frozen(self.claim)
 
 
 class _Stages:
@@ -174,7 +179,7 @@ class Acquirer:
                         if claim is None:
                             continue  # somebody else was first: it is theirs that we wait for
                         created, made = True, claim.metadata.resource_version
-                    elif _usable(claim) and first and self.alive(claim):
+                    elif first and (_usable(claim) or _frozen(claim)) and self.alive(claim):
                         self.touched(claim)
                         return Acquired(claim, False, Source.EXISTING, stages.end())
                     elif first and phase_of(claim) == ClaimPhase.ERROR:
@@ -187,7 +192,7 @@ class Acquirer:
                         ran = claim.metadata.uid
                     if first:
                         patience.reschedule(deadline)
-                        ran = claim.metadata.uid if _usable(claim) else ran
+                        ran = claim.metadata.uid if _usable(claim) or _frozen(claim) else ran
                         first = False
                     stages.begin("bind")
                     await self._settle(key)
@@ -284,7 +289,8 @@ class Acquirer:
         One that is Active while its instance seems gone changes nothing if it is not: no news.
         """
         claim = self.claims.cache.get(key)
-        doubtful = claim is not None and _usable(claim) and not self.alive(claim)
+        there = claim is not None and (_usable(claim) or _frozen(claim))
+        doubtful = claim is not None and there and not self.alive(claim)
         if doubtful or not self.controller.busy(key):
             await self.controller.run_until(key, lambda: self._is_usable(key))
 
@@ -300,13 +306,15 @@ class Acquirer:
 
     def _is_usable(self, key: Key) -> bool:
         claim = self.claims.cache.get(key)
-        return claim is not None and _usable(claim) and self.alive(claim)
+        if claim is None or not (_usable(claim) or _frozen(claim)):
+            return False
+        return self.alive(claim)
 
     def _has_answer(self, key: Key) -> bool:
         claim = self.claims.cache.get(key)
         if claim is None:
             return True
-        if _usable(claim):
+        if _usable(claim) or _frozen(claim):
             return self.alive(claim)
         if _is_to_be_had_back(claim) or _is_lost_to_us(claim):
             return True
@@ -370,6 +378,14 @@ def _is_in_a_crash_loop(claim: Claim) -> bool:
         return False
     ready = find(status.conditions, INSTANCE_READY)
     return ready is not None and ready.reason == CRASH_LOOP
+
+
+def _frozen(claim: Claim) -> bool:
+    """Whether its instance is there, staying, and frozen: its disk is full. Waiting is no use."""
+    status = claim.status
+    if status is None or status.phase != ClaimPhase.ACTIVE or _is_to_go(claim):
+        return False
+    return is_true(status.conditions, DISK_FULL)
 
 
 def _usable(claim: Claim) -> bool:

@@ -173,9 +173,9 @@ class Files:
     async def look_at_usage(self, key: Key, step: LookAtUsage) -> None:
         """Ask, and note also that there was no answer: the next look comes when it is time."""
         try:
-            used = await self.snapshots.usage(step.pod.name, step.pod.uid)
+            usage = await self.snapshots.usage(step.pod.name, step.pod.uid, step.disk_gb)
         except (ApiError, Retry, Terminal) as error:
             log.info("claim.usage_unknown", pod=step.pod.name, error=str(error))
             self.memory.note_usage(key, step.pod, None)
         else:
-            self.memory.note_usage(key, step.pod, used)
+            self.memory.note_usage(key, step.pod, usage.full)

@@ -1,8 +1,8 @@
 """What to do about a claim that has its instance: Active. Pure.
 
-gone? asked to go? ─► release      idle for too long (idle/verdict.py)? too much on disk? ─► release
+gone? asked to go? ─► release      idle for too long (idle/verdict.py)? ─► release
 is its node to be emptied, and its turn has come (cordons.py)? ─► release
-ready? knows whose it is? ─► say so, tell it
+ready? frozen because its disk is full? knows whose it is? ─► say so, tell it
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import timedelta
 from msgspec import structs
 
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Endpoint
+from boilerhouse.claims.model import Endpoint
 from boilerhouse.claims.seen import (
     AskChanges,
     ClaimSeen,
@@ -26,25 +26,22 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.status import (
-    DISK_PRESSURE,
+    DISK_FULL,
+    ENOUGH_ROOM,
     IDENTITY_DELIVERED,
     farewell,
     is_true,
     leave,
     moved,
-    stating,
+    with_disk,
     with_instance,
 )
 from boilerhouse.claims.trying import NOW, patiently
-from boilerhouse.core.condition import ConditionStatus
 from boilerhouse.idle.verdict import Ask, Keep, Restamp, verdict
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import IdleAction, WorkloadSpec
 
-GIB = 1 << 30
 LOOK_AGAIN = timedelta(seconds=5)  # at an instance that is not ready
-# Kubelet evicts at twice diskGb, and an eviction loses the files: they are saved before that.
-TOO_MUCH = 1.5
 
 
 def keep(seen: Seen, claim: ClaimSeen) -> Plan:
@@ -59,11 +56,7 @@ def keep(seen: Seen, claim: ClaimSeen) -> Plan:
         # In use or not: what is saved now comes back elsewhere, what a drain ends may not.
         return leave(claim, "NodeCordoned", f"the node {seen.cordoned} is cordoned")
     spec = None if seen.workload is None else seen.workload.spec
-    if _uses(seen, spec) >= TOO_MUCH:
-        assert spec is not None, "without a spec nothing is too much"
-        detail = f"it uses {_uses(seen, spec):.1f} times its {spec.resources.disk_gb} GiB of disk"
-        return leave(claim, "DiskPressure", detail)
-    told = _told(seen, claim, pod, spec)
+    told = _told(seen, claim, pod)
     if told is not None:
         return told
     plans = [
@@ -97,40 +90,19 @@ def what_became(claim: ClaimSeen, pod: InstanceSeen | None) -> str:
     return f"has ended: {pod.ended}" if pod.ended else ""
 
 
-def _told(
-    seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None
-) -> WriteStatus | None:
+def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus | None:
     """Write what has changed about the instance; None if the status says so already."""
     status = moved(claim, ClaimPhase.ACTIVE, claim.status.detail)
     status = with_instance(seen, status, pod)
     if pod.usable:
         status = structs.replace(status, endpoint=Endpoint(host=pod.ip, port=pod.port))
-    pressed = _pressed(seen, status, spec)
-    if pressed != claim.status:
-        worse = pressed != status and is_true(pressed.conditions, DISK_PRESSURE)
-        return WriteStatus(pressed, "DiskPressure" if worse else "InstanceChanged")
-    return None
-
-
-def _pressed(seen: Seen, status: ClaimStatus, spec: WorkloadSpec | None) -> ClaimStatus:
-    if seen.usage is None or seen.usage.used is None or spec is None:
-        return status
-    if _uses(seen, spec) > 1:
-        why = (
-            f"it uses more than the {spec.resources.disk_gb} GiB of its workload;"
-            f" at {TOO_MUCH:g} times that it is hibernated"
-        )
-        return stating(seen, status, DISK_PRESSURE, ConditionStatus.TRUE, "TooMuchOnDisk", why)
-    if is_true(status.conditions, DISK_PRESSURE):
-        return stating(seen, status, DISK_PRESSURE, ConditionStatus.FALSE, "EnoughRoom")
-    return status
-
-
-def _uses(seen: Seen, spec: WorkloadSpec | None) -> float:
-    """Return how many times its disk an instance uses; 0 if that is not known."""
-    if seen.usage is None or seen.usage.used is None or spec is None:
-        return 0.0
-    return seen.usage.used / (spec.resources.disk_gb * GIB)
+    status = with_disk(seen, status)
+    if status == claim.status:
+        return None
+    full = is_true(status.conditions, DISK_FULL)
+    if full == is_true(claim.status.conditions, DISK_FULL):
+        return WriteStatus(status, "InstanceChanged")
+    return WriteStatus(status, DISK_FULL if full else ENOUGH_ROOM)
 
 
 def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do | Wait:
@@ -144,7 +116,7 @@ def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do | Wai
         return Wait("")
     if seen.usage.due_in > NOW:
         return Wait("", seen.usage.due_in)
-    return Do((LookAtUsage(pod),))
+    return Do((LookAtUsage(pod, spec.resources.disk_gb),))
 
 
 def _idle(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Plan:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.rounds import release_of
@@ -28,6 +28,8 @@ LIMIT = 20_000
 # helper, some seconds.
 SAVING = 10.0
 USAGE_PERIOD = 30.0  # seconds between two looks at an instance's disk use
+USAGE_PERIOD_FULL = 5.0  # the same while it is frozen: a larger diskGb comes with the question
+USAGE_SOON = 1.0  # the same while the Pod and the agent's last answer disagree
 
 V = TypeVar("V")
 
@@ -56,6 +58,14 @@ class Results(Generic[V]):
         self._noted.pop(key, None)
 
 
+class _Looked(NamedTuple):
+    """What an agent told of its instance's disk; at and due: by the monotonic clock."""
+
+    full: str | None
+    at: float
+    due: float
+
+
 class Memory:
     def __init__(self, clock: Clock, chance: Random) -> None:
         self._clock = clock
@@ -72,7 +82,7 @@ class Memory:
         self.saved: Results[SavedSeen] = Results()  # of `frozen_as`
         self.thawed: Results[bool] = Results()  # of `frozen_as`
         self.changes: Results[ChangesSeen] = Results()  # of the Pod's UID
-        self._usage: Results[tuple[int | None, float]] = Results()  # of the Pod's UID; due when
+        self._usage: Results[_Looked] = Results()  # of the Pod's UID
         self._failing: Results[bool] = Results()  # of `_failing_at`
 
     def setback(self, key: Key, claim: ClaimSeen) -> Setback | None:
@@ -103,17 +113,29 @@ class Memory:
         self.setbacks.note(key, step, why, refused=refused, longer=longer)
 
     def usage(self, key: Key, pod: InstanceSeen) -> UsageSeen:
-        """Return the last known disk use; the first look comes some time after the first sight."""
+        """Return the last known disk use; the first look comes some time after the first sight.
+
+        Sooner if the Pod says that its tenant is frozen, or not, and the agent said otherwise.
+        """
         now = self._clock.monotonic()
         noted = self._usage.get(key, pod.uid)
         if noted is None:
-            noted = None, now + USAGE_PERIOD * self._chance.uniform(0.5, 1.0)
+            period = USAGE_PERIOD * self._chance.uniform(0.5, 1.0)
+            noted = _Looked(None, now - USAGE_SOON, now + period)
             self._usage.note(key, pod.uid, noted)
-        used, due = noted
-        return UsageSeen(used, timedelta(seconds=due - now))
+        due = noted.due
+        if bool(noted.full) == pod.agent_ready:
+            due = min(due, noted.at + USAGE_SOON)
+        return UsageSeen(timedelta(seconds=due - now), noted.full)
 
-    def note_usage(self, key: Key, pod: InstanceSeen, used: int | None) -> None:
-        self._usage.note(key, pod.uid, (used, self._clock.monotonic() + USAGE_PERIOD))
+    def note_usage(self, key: Key, pod: InstanceSeen, full: str | None) -> None:
+        """Note an answer; None: there was none, and what was known before holds."""
+        if full is None:
+            before = self._usage.get(key, pod.uid)
+            full = None if before is None else before.full
+        now = self._clock.monotonic()
+        due = now + (USAGE_PERIOD_FULL if full else USAGE_PERIOD)
+        self._usage.note(key, pod.uid, _Looked(full, now, due))
 
     def try_again(self, key: Key) -> None:
         """Somebody wants it tried now, whatever failed before."""

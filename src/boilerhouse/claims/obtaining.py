@@ -26,6 +26,7 @@ from boilerhouse.claims.seen import (
     CreatePod,
     DeletePod,
     Do,
+    LookAtUsage,
     LookForRival,
     Plan,
     RunHook,
@@ -203,7 +204,12 @@ def _ready(
     seen: Seen, claim: ClaimSeen, pod: InstanceSeen
 ) -> Plan | _Blocked | _Starting | _Usable:
     filled = pod.restored is not None or not restoring.wanted(claim, seen.stored)
-    if pod.usable and filled:
+    spec = None if seen.workload is None else seen.workload.spec
+    if filled and spec is not None and seen.usage is not None and seen.usage.due_in <= NOW:
+        # Its tenant may be frozen: restored with more than its disk holds, it never got ready.
+        return Do((LookAtUsage(pod, spec.resources.disk_gb),))
+    frozen = seen.usage is not None and bool(seen.usage.full)
+    if filled and (pod.usable or frozen):
         hook = restoring.hook(seen, claim, pod)
         if hook is None:
             return _Usable(pod)

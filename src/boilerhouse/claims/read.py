@@ -186,8 +186,10 @@ class Reader:
         memory, uid = self.memory, claim.uid
         corrupt = memory.corrupt.get(key, uid) or ""
         skipped = None if pod is None or pod.restored is None else memory.skipped.get(key, pod.uid)
+        frozen = pod is not None and pod.overlays and not pod.agent_ready
         return replace(
             seen,
+            usage=memory.usage(key, pod) if pod is not None and frozen else None,
             pod_on_healthy_node=pod is None or self.healthy(pod.node),
             sole=memory.sole.get(key, looked_at(claim)) is not None,
             # Noted of a claim that starts clean, and of no other.

@@ -90,10 +90,14 @@ class SavedSeen(Struct, frozen=True):
 
 
 class UsageSeen(Struct, frozen=True):
-    """Disk use of the instance; `used` is None if it is not known. Next look in `due_in`."""
+    """Disk use of the instance, as its agent last told. Next look in `due_in`.
 
-    used: int | None
+    `full`: what the tenant is frozen for (agent/disklimit.py), empty if it is not; None: its agent
+    was not asked yet.
+    """
+
     due_in: timedelta
+    full: str | None = None
 
 
 class Seen(Struct, frozen=True):
@@ -231,9 +235,10 @@ class AskChanges:
 
 @dataclass(frozen=True, slots=True)
 class LookAtUsage:
-    """Ask for the instance's disk use."""
+    """Ask for the instance's disk use, and tell it how much it may be by now."""
 
     pod: InstanceSeen
+    disk_gb: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from boilerhouse.agent.protocol import Changes
+from boilerhouse.agent.protocol import Changes, Usage
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.core.errors import Terminal
 
@@ -87,8 +87,8 @@ class Snapshots(Protocol):
         """Return the newest change under directories of an instance."""
         ...
 
-    async def usage(self, pod: str, uid: str) -> int:
-        """Return the bytes that an instance's directories use, at least."""
+    async def usage(self, pod: str, uid: str, disk_gb: int) -> Usage:
+        """Return the disk use of an instance as it was counted last; `disk_gb`: its limit now."""
         ...
 
 

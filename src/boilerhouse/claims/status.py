@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.rounds import opened
@@ -21,7 +22,9 @@ IDENTITY_DELIVERED = "IdentityDelivered"
 DATA_RESTORED = "DataRestored"
 SNAPSHOT_CONFLICT = "SnapshotConflict"
 SAVED_IN_PART = "SavedInPart"
-DISK_PRESSURE = "DiskPressure"
+DISK_FULL = "DiskFull"
+ENOUGH_ROOM = "EnoughRoom"
+_TOO_MANY_FILES = "TooManyFiles"  # the reason of DISK_FULL if it is not the bytes
 
 CRASH_LOOP = "CrashLoopBackOff"  # a reason of InstanceReady: waiting will not help
 
@@ -124,6 +127,44 @@ def with_instance(seen: Seen, status: ClaimStatus, pod: InstanceSeen) -> ClaimSt
     )
     status = stating(seen, status, INSTANCE_READY, *ready)
     return stating(seen, status, IDENTITY_DELIVERED, *told)
+
+
+def with_disk(seen: Seen, status: ClaimStatus) -> ClaimStatus:
+    """Return the status with what is to be said of the instance's disk.
+
+    Until its agent was asked here, what the status says of it holds.
+    """
+    before = find(status.conditions, DISK_FULL)
+    was_full = before is not None and before.status == ConditionStatus.TRUE
+    full = None if seen.usage is None else seen.usage.full
+    if full is None and was_full:
+        assert before is not None, "it is True"
+        full = Shortage.INODES if before.reason == _TOO_MANY_FILES else Shortage.BYTES
+    if full:
+        words = _full(seen, full)
+        status = structs.replace(status, detail=words)
+        status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
+        reason = _TOO_MANY_FILES if full == Shortage.INODES else DISK_FULL
+        return stating(seen, status, DISK_FULL, ConditionStatus.TRUE, reason, words)
+    if was_full:
+        status = structs.replace(status, detail="")
+        words = "it has room on its disk again, and runs"
+        return stating(seen, status, DISK_FULL, ConditionStatus.FALSE, ENOUGH_ROOM, words)
+    return status
+
+
+def _full(seen: Seen, full: str) -> str:
+    """Say what of its disk an instance has used up, and the ways out."""
+    spec = None if seen.workload is None else seen.workload.spec
+    disk = "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
+    what = f"{disk} is full"
+    if full == Shortage.INODES:
+        what = f"it has as many files and directories as {disk} may hold"
+    return (
+        f"{what}: the instance is frozen, with all its files. Remove some with `boilerhouse exec`"
+        " (below 95 % it runs on), or release it (everything is saved), or give its workload a"
+        " larger diskGb"
+    )
 
 
 def is_true(conditions: tuple[Condition, ...], name: str) -> bool:

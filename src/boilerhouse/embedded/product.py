@@ -19,6 +19,8 @@ from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.archive.model import Limits, Owners
 from boilerhouse.agent.archive.workers import Workers
+from boilerhouse.agent.disklimit import DiskLimit
+from boilerhouse.agent.diskmonitor import DiskMonitor
 from boilerhouse.agent.message import Answer, Handler, Request, answering
 from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.processes import Process, look
@@ -42,6 +44,7 @@ class Product:
         self._agents: dict[Address, Handler] = {}
         self._helpers: dict[Address, Handler] = {}
         self._workers = Workers(stem=True)
+        self._monitor = DiskMonitor()
 
     def builtins(self) -> Builtins:
         """Return the containers that the kubelet starts here instead of in a sandbox."""
@@ -67,16 +70,20 @@ class Product:
         # Not in a thread, where it would wait for a processor longer than it takes: it reads two
         # small files of an earlier agent, or finds that there are none.
         async def make() -> Made:
+            gb = int(inside.env.get(agent_layout.DISK_VARIABLE, "0"))
             config = Config(
                 identity=inside.mounts[agent_layout.IDENTITY_DIR],
                 overlays=_overlays(inside.mounts),
                 state=inside.mounts[agent_layout.STATE_DIR],
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
                 restore=inside.env.get(agent_layout.RESTORE_VARIABLE, ""),
-                limits=Limits.of_disk(int(inside.env.get(agent_layout.DISK_VARIABLE, "0"))),
+                limits=Limits.of_disk(gb),
+                disk=DiskLimit.of_gb(gb) if gb else None,
+                monitor=self._monitor,
+                beside=inside.writable,
                 owners=Owners(inside.outside, inside.inside),
                 workers=self._workers,
-                restored=inside.news,
+                changed=inside.news,
             )
             agent = Agent(config, _Tenant(inside.neighbours), inside.clock)
             return agent, answering(agent.handle), agent.dispensable

@@ -36,10 +36,15 @@ class HelperClient:
         path = TO_AGENT + protocol.IDENTITY
         await self._asking.whole("PUT", path, body=identity.encode(), pod=pod, uid=uid)
 
-    async def usage(self, pod: str, uid: str = "") -> Usage:
-        """Return the disk use of an instance's overlay directories."""
+    async def usage(self, pod: str, uid: str = "", *, disk_gb: int = 0) -> Usage:
+        """Return the disk use of an instance.
+
+        With `disk_gb`, the limit that its workload has by now, as it was counted last; else it is
+        counted now, or was some seconds ago.
+        """
         path = TO_AGENT + protocol.USAGE
-        return Usage.decode(await self._asking.whole("GET", path, pod=pod, uid=uid))
+        query = [("diskGb", str(disk_gb))] if disk_gb else []
+        return Usage.decode(await self._asking.whole("GET", path, query, pod=pod, uid=uid))
 
     async def changes(
         self, pod: str, directories: Sequence[str], *, uid: str = "", since: int | None = None

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from boilerhouse.agent.protocol import Changes, Refused
+from boilerhouse.agent.protocol import Changes, Refused, Usage
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry
@@ -106,10 +106,10 @@ class HelperSnapshots:
         with _TRANSLATED:
             return await self.helper.changes(pod, directories, uid=uid, since=since)
 
-    async def usage(self, pod: str, uid: str) -> int:
-        """Return the bytes that an instance's directories use, at least."""
+    async def usage(self, pod: str, uid: str, disk_gb: int) -> Usage:
+        """Return the disk use of an instance as it was counted last; `disk_gb`: its limit now."""
         with _TRANSLATED:
-            return (await self.helper.usage(pod, uid)).used
+            return await self.helper.usage(pod, uid, disk_gb=disk_gb)
 
 
 class _Translated:

@@ -33,6 +33,7 @@ IDENTITY_DIR = "/run/boilerhouse"
 AGENT_TOKEN_DIR = "/run/boilerhouse-agent"  # noqa: S105  where the token is, not the token
 AGENT_STATE_DIR = "/var/lib/boilerhouse-agent"
 AGENT_STARTED_PATH = "/started"
+AGENT_READY_PATH = "/ready"
 RESTORE_VARIABLE = "BOILERHOUSE_RESTORE"
 DISK_VARIABLE = "BOILERHOUSE_DISK_GB"
 OVERLAY_VOLUMES = "overlay-"  # what the names of their volumes begin with
@@ -132,7 +133,7 @@ def template(name: str, spec: WorkloadSpec, settings: Settings) -> Body:
         "initContainers": [_agent(overlays, spec.resources.disk_gb, settings)],
         "containers": [_tenant(spec, overlays)],
         "volumes": [
-            {"name": "identity", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "identity", "emptyDir": {"medium": "Memory"}},
             {"name": "agent-state", "emptyDir": {}},
             {
                 "name": "agent-token",
@@ -156,6 +157,13 @@ def _agent(overlays: list[Body], disk: int, settings: Settings) -> Body:
             "httpGet": {"path": AGENT_STARTED_PATH, "port": names.AGENT_PORT},
             "periodSeconds": 1,
             "failureThreshold": 3600,
+        },
+        # Not ready: the tenant is frozen, because its disk is full. So the operator hears of it.
+        "readinessProbe": {
+            "httpGet": {"path": AGENT_READY_PATH, "port": names.AGENT_PORT},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 2,
         },
         "resources": _AGENT_RESOURCES,
         "securityContext": {
@@ -189,12 +197,9 @@ def _tenant(spec: WorkloadSpec, overlays: list[Body]) -> Body:
                 "memory": f"{memory}Mi",
                 "ephemeral-storage": f"{disk}Gi",
             },
-            # Kubelet evicts at the limit, and an eviction loses the overlay: leave room to save it.
-            "limits": {
-                "cpu": vcpus,
-                "memory": f"{memory}Mi",
-                "ephemeral-storage": f"{2 * disk}Gi",
-            },
+            # No limit on storage: kubelet evicts at it, and an eviction loses the files. The agent
+            # freezes the tenant at diskGb instead (agent/diskguard.py).
+            "limits": {"cpu": vcpus, "memory": f"{memory}Mi"},
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,

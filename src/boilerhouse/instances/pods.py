@@ -81,6 +81,7 @@ def instance(pod: Pod) -> InstanceSeen:
         tenant_runs=tenant is not None and tenant.state.running is not None,
         # A node that says nothing of its sidecars says at least that the Pod runs.
         agent_runs=status.phase == "Running" if agent is None else agent.state.running is not None,
+        agent_ready=agent is None or agent.ready or not agent.started,
     )
 
 

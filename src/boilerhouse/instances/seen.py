@@ -88,6 +88,7 @@ class InstanceSeen(Struct, frozen=True):
     container: str = ""  # id of the tenant's container, of the last one if none runs
     tenant_runs: bool = False
     agent_runs: bool = False
+    agent_ready: bool = True  # False: it has started, and says that the tenant is frozen
 
     @property
     def incarnation(self) -> str:

@@ -83,7 +83,11 @@ class Resources(Model, frozen=True):
     disk_gb: Annotated[
         Int32,
         Meta(ge=1, le=65_536),
-        doc("Disk, in GiB. An instance that uses much more is hibernated before it is evicted."),
+        doc(
+            "Disk, in GiB, and 65,536 files and directories for each. An instance that has used it"
+            " up is frozen with all its files until some are removed, it is released, or this is"
+            " raised."
+        ),
     ]
 
 

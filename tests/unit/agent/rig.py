@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import socket
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.archive.model import Limits
+from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
@@ -117,6 +119,8 @@ async def running(
     restore: str = "",
     tenants: Tenants | None = None,
     limits: Limits | None = None,
+    disk: DiskLimit | None = None,
+    beside: tuple[Path, ...] = (),
 ) -> AsyncIterator[Rig]:
     """An agent on these directories, which may be those of an agent before it."""
     identity, workspace, data, state = (
@@ -127,7 +131,9 @@ async def running(
     tenants = tenants or Tenants()
     overlays = {"/workspace": workspace, "/var/data": data}
     most = limits or Limits()
-    config = Config(identity, overlays, state, SECRET, restore, limits=most)
+    config = Config(
+        identity, overlays, state, SECRET, restore, limits=most, disk=disk, beside=beside
+    )
     agent = Agent(config, tenants, clock or SystemClock())
     listener = listening()
     port: int = listener.getsockname()[1]
@@ -136,6 +142,16 @@ async def running(
         yield Rig(agent, port, workspace, identity, tenants)
     finally:
         await agent.stop()
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]], timeout: float = 20) -> None:
+    """Ask until it holds."""
+    async with asyncio.timeout(timeout):
+        while True:
+            found = holds()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.02)
 
 
 def listening() -> socket.socket:

@@ -133,7 +133,7 @@ async def test_who_waits_for_the_files_is_told_that_they_are_there(tmp_path: Pat
 
     config = Config(
         tmp_path / "identity", {"/workspace": overlay}, tmp_path / "state", SECRET, DIGEST,
-        restored=restored,
+        changed=restored,
     )  # fmt: skip
     agent = Agent(config, Tenants(), SystemClock())
     query = (("digest", DIGEST), ("mode", "cold"))

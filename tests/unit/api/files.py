@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from boilerhouse.agent.protocol import Changes
+from boilerhouse.agent.protocol import Changes, Usage
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.core.errors import Retry
 
@@ -77,5 +77,5 @@ class Files:
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
         return Changes(self.newest, True, 0)
 
-    async def usage(self, pod: str, uid: str) -> int:
-        return 0
+    async def usage(self, pod: str, uid: str, disk_gb: int) -> Usage:
+        return Usage(0, 0, True, {}, 0.0)

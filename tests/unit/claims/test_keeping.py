@@ -30,7 +30,6 @@ from boilerhouse.idle.verdict import ChangesSeen
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
 
 P = ClaimPhase
-GIB = 1 << 30
 KEEPING = keeping()
 LATER = timedelta(seconds=20)
 
@@ -68,41 +67,63 @@ def idling(**idle: Any) -> Any:
 # Disk
 
 
+def disk(full: str | None = "", due: timedelta = LATER) -> UsageSeen:
+    return UsageSeen(due, full)
+
+
 def test_disk_use_is_looked_at_when_it_is_time() -> None:
     """Not before; not of instances without files; not if nothing is known of it here."""
-    assert decided(active(), usage=UsageSeen(None, LATER)) == Wait("claim satisfied", LATER)
-    assert decided(active(), usage=UsageSeen(5, timedelta(0))) == Do((LookAtUsage(full()),))
+    now = timedelta(0)
+    assert decided(active(), usage=disk(None)) == Wait("claim satisfied", LATER)
+    assert decided(active(), usage=disk(due=now)) == Do((LookAtUsage(full(), 1),))
     assert decided(active()) == Wait("claim satisfied")
-    assert decided(active(), workload=None, usage=UsageSeen(5, timedelta(0))) == Wait(
-        "claim satisfied"
-    )
-    bare = seen(active(), workload=KEEPING, pod=full(overlays=False), usage=UsageSeen(5, LATER))
+    assert decided(active(), workload=None, usage=disk(due=now)) == Wait("claim satisfied")
+    bare = seen(active(), workload=KEEPING, pod=full(overlays=False), usage=disk())
     assert decide(bare) == Wait("claim satisfied")
 
 
-def test_more_than_its_disk_is_a_condition() -> None:
-    """Told once, whatever the figure becomes, and taken back when there is room again."""
-    plan = decided(active(), usage=UsageSeen(GIB + 1, LATER))
-    assert isinstance(plan, WriteStatus) and plan.reason == "DiskPressure"
-    pressed = find(plan.status.conditions, "DiskPressure")
-    assert pressed is not None and pressed.status == ConditionStatus.TRUE
-    told = active(plan.status)
-    assert decided(told, usage=UsageSeen(GIB + 9, LATER)) == Wait("claim satisfied", LATER)
-    plan = decided(told, usage=UsageSeen(5, LATER))
-    assert isinstance(plan, WriteStatus) and plan.reason == "InstanceChanged"
-    pressed = find(status_of(plan).conditions, "DiskPressure")
-    assert pressed is not None and pressed.status == ConditionStatus.FALSE
-    assert decided(active(status_of(plan)), usage=UsageSeen(5, LATER)) == Wait(
-        "claim satisfied", LATER
-    )
+def test_a_full_disk_is_a_condition_with_the_ways_out() -> None:
+    """It stays Active; told once, and taken back when there is room again."""
+    unready = full(ready=False, agent_ready=False)
+    plan = decide(seen(active(), workload=KEEPING, pod=unready, usage=disk("disk")))
+    assert isinstance(plan, WriteStatus) and plan.reason == "DiskFull"
+    status = plan.status
+    assert status.phase == P.ACTIVE
+    for words in ("its disk of 1 GiB is full", "boilerhouse exec", "release", "larger diskGb"):
+        assert words in status.detail
+    for name, is_so in (("DiskFull", ConditionStatus.TRUE), ("InstanceReady", "False")):
+        stated = find(status.conditions, name)
+        assert stated is not None
+        assert (stated.status, stated.reason, stated.message) == (is_so, "DiskFull", status.detail)
+    told = active(status)
+    again = decide(seen(told, workload=KEEPING, pod=unready, usage=disk("disk")))
+    assert isinstance(again, Wait) and again.why == status.detail
+    plan = decided(told, usage=disk())
+    assert isinstance(plan, WriteStatus) and plan.reason == "EnoughRoom"
+    stated = find(plan.status.conditions, "DiskFull")
+    assert stated is not None and stated.status == ConditionStatus.FALSE
+    assert plan.status.detail == ""
+    assert decided(active(plan.status), usage=disk()) == Wait("claim satisfied", LATER)
 
 
-def test_half_as_much_again_hibernates() -> None:
-    """Before its node would evict it, which would lose everything."""
-    status = status_of(decided(active(), usage=UsageSeen(GIB * 3 // 2, LATER)))
-    assert (status.phase, status.detail) == (P.RELEASING, "it uses 1.5 times its 1 GiB of disk")
-    assert status.release is not None
-    assert (status.release.round, status.release.drop) == (1, False)
+def test_too_many_files_have_words_of_their_own() -> None:
+    """Also if the workload is gone, whose disk it was."""
+    status = status_of(decided(active(), usage=disk("files")))
+    assert "as many files and directories as its disk of 1 GiB may hold" in status.detail
+    stated = find(status.conditions, "DiskFull")
+    assert stated is not None and stated.reason == "TooManyFiles"
+    status = status_of(decided(active(), workload=None, usage=disk("disk")))
+    assert status.detail.startswith("its disk is full")
+
+
+def test_a_full_disk_is_remembered_until_its_agent_was_asked() -> None:
+    """An operator that has just started knows no more than the status says."""
+    for short in ("disk", "files"):
+        status = status_of(decided(active(), usage=disk(short)))
+        plan = decided(active(status), usage=disk(None))
+        assert isinstance(plan, Wait)
+        plan = decided(active(status))
+        assert isinstance(plan, Wait)
 
 
 # Its node
@@ -206,11 +227,9 @@ def test_what_waits_for_its_identity_can_be_idle() -> None:
 def test_the_soonest_of_all_times_counts() -> None:
     """One timer for idleness, disk use and retries."""
     held = active(ACTIVE, last_activity=NOW)
-    plan = decided(
-        held, workload=idling(), usage=UsageSeen(5, LATER), setback=setback("DeliverIdentity")
-    )
+    plan = decided(held, workload=idling(), usage=disk(), setback=setback("DeliverIdentity"))
     assert plan == Wait("because", timedelta(seconds=5))
-    plan = decided(active(last_activity=NOW), workload=idling(), usage=UsageSeen(5, LATER))
+    plan = decided(active(last_activity=NOW), workload=idling(), usage=disk())
     assert plan == Wait("claim satisfied", LATER)
 
 

@@ -9,8 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.memory import LIMIT, SAVING, USAGE_PERIOD, Memory, Results, looked_at
+from boilerhouse.claims.memory import (
+    LIMIT,
+    SAVING,
+    USAGE_PERIOD,
+    USAGE_PERIOD_FULL,
+    USAGE_SOON,
+    Memory,
+    Results,
+    looked_at,
+)
 from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs
+from boilerhouse.claims.seen import UsageSeen
 from boilerhouse.core.clock import FakeClock, rng
 from boilerhouse.kube.resources import Key
 from tests.unit.claims.views import bound, claim
@@ -130,14 +140,35 @@ def test_disk_use_is_looked_at_some_time_after_the_first_sight() -> None:
     clock = FakeClock()
     kept = Memory(clock, rng(1))
     first = kept.usage(KEY, bound())
-    assert first.used is None
+    assert first.full is None
     half = timedelta(seconds=USAGE_PERIOD / 2)
     assert half <= first.due_in <= timedelta(seconds=USAGE_PERIOD)
     clock.advance(first.due_in)
     assert kept.usage(KEY, bound()).due_in == timedelta(0)
-    kept.note_usage(KEY, bound(), 5)
+    kept.note_usage(KEY, bound(), None)
     again = kept.usage(KEY, bound())
-    assert (again.used, again.due_in) == (5, timedelta(seconds=USAGE_PERIOD))
+    assert (again.full, again.due_in) == (None, timedelta(seconds=USAGE_PERIOD))
+    kept.note_usage(KEY, bound(), "")
+    assert kept.usage(KEY, bound()).full == ""
+
+
+def test_disk_use_is_looked_at_when_the_pod_says_otherwise() -> None:
+    """A tenant that is frozen makes its Pod not ready: the agent is asked why, and then how long.
+
+    No more than once a second, also if they go on to disagree or there is no answer.
+    """
+    clock = FakeClock()
+    kept = Memory(clock, rng(1))
+    frozen = bound(agent_ready=False)
+    assert kept.usage(KEY, frozen) == UsageSeen(timedelta(0), None)
+    kept.note_usage(KEY, frozen, None)
+    assert kept.usage(KEY, frozen) == UsageSeen(timedelta(seconds=USAGE_SOON), None)
+    kept.note_usage(KEY, frozen, "disk")
+    told = UsageSeen(timedelta(seconds=USAGE_PERIOD_FULL), "disk")
+    assert kept.usage(KEY, frozen) == told
+    kept.note_usage(KEY, frozen, None)
+    assert kept.usage(KEY, frozen) == told
+    assert kept.usage(KEY, bound()) == UsageSeen(timedelta(seconds=USAGE_SOON), "disk")
 
 
 def test_trying_again_forgets_what_was_found_bad() -> None:

@@ -21,6 +21,7 @@ from boilerhouse.claims.seen import (
     CreatePod,
     DeletePod,
     Do,
+    LookAtUsage,
     LookForRival,
     LookUpPrevious,
     LookUpSnapshot,
@@ -28,6 +29,7 @@ from boilerhouse.claims.seen import (
     Restore,
     RunHook,
     Seen,
+    UsageSeen,
     Wait,
     WriteIntent,
     WriteStatus,
@@ -379,3 +381,15 @@ def test_a_refusal_is_recovered_from() -> None:
     """Error, then the files are in: Pending, then Active."""
     told = claim(P.ERROR, intent=WARM, status=msgspec.structs.replace(WANTED, detail="no"))
     assert written(decide(looking(told, pod=filled()))).phase == P.PENDING
+
+
+def test_what_is_restored_above_its_disk_is_active_though_it_is_frozen() -> None:
+    """Its agent is asked why it is not ready, and who waits for it is not kept waiting."""
+    frozen = filled(ready=False, agent_ready=False)
+    due, later = UsageSeen(timedelta(0)), UsageSeen(timedelta(seconds=5), "")
+    assert decide(looking(wanting(), pod=frozen, usage=due)) == Do((LookAtUsage(frozen, 1),))
+    assert isinstance(decide(looking(wanting(), pod=frozen, usage=later)), Wait)
+    plan = decide(looking(wanting(), pod=frozen, workload=None, usage=due))
+    assert isinstance(plan, Wait)
+    plan = decide(looking(wanting(), pod=frozen, usage=replace(later, full="disk")))
+    assert isinstance(plan, WriteStatus) and plan.status.phase == P.ACTIVE

@@ -58,6 +58,12 @@ def test_the_whole_pod() -> None:
                     "periodSeconds": 1,
                     "failureThreshold": 3600,
                 },
+                "readinessProbe": {
+                    "httpGet": {"path": "/ready", "port": 7711},
+                    "periodSeconds": 2,
+                    "timeoutSeconds": 2,
+                    "failureThreshold": 2,
+                },
                 "resources": {
                     "requests": {"cpu": "10m", "memory": "32Mi"},
                     "limits": {"cpu": "1", "memory": "64Mi"},
@@ -97,7 +103,7 @@ def test_the_whole_pod() -> None:
                 "ports": [{"containerPort": 8080}, {"containerPort": 9090}],
                 "resources": {
                     "requests": {"cpu": "500m", "memory": "256Mi", "ephemeral-storage": "2Gi"},
-                    "limits": {"cpu": "500m", "memory": "256Mi", "ephemeral-storage": "4Gi"},
+                    "limits": {"cpu": "500m", "memory": "256Mi"},
                 },
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -116,7 +122,7 @@ def test_the_whole_pod() -> None:
             }
         ],
         "volumes": [
-            {"name": "identity", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "identity", "emptyDir": {"medium": "Memory"}},
             {"name": "agent-state", "emptyDir": {}},
             {
                 "name": "agent-token",

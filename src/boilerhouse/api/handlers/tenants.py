@@ -57,7 +57,10 @@ async def claim(
     request: Request[Any, Any, Any],
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[views.Claimed]:
-    """Give a tenant its instance: 200 if it runs already, 201 if made, 202 if still pending."""
+    """Give a tenant its instance: 200 if it runs already, 201 if made, 202 if still pending.
+
+    One that is frozen because its disk is full is there: `detail` says so, and the ways out.
+    """
     began = house.clock.monotonic()
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
@@ -71,7 +74,7 @@ async def claim(
     total = house.clock.monotonic() - began
     pod = house.pod_of(found)
     body = views.claimed(found, pod, source=got.source, stages=got.timings, total=total)
-    if not got.usable:
+    if not got.usable and not got.frozen:
         return Response(body, status_code=202, headers=_location(tenant))
     return Response(body, status_code=200 if got.source == Source.EXISTING else 201)
 

@@ -117,6 +117,8 @@ class Inside:
     # Who the tenant is (uid, gid): to the machine, and to itself.
     outside: tuple[int, int]
     inside: tuple[int, int]
+    # What sandboxed containers of images have written over them: there or not.
+    writable: tuple[Path, ...] = ()
 
 
 class Builtin(Protocol):

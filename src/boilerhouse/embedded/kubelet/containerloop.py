@@ -217,12 +217,14 @@ class ContainerLoop:
         readiness, liveness = (
             self._made(name, launched) for name in ("readinessProbe", "livenessProbe")
         )
-        self.facts.ready = readiness is None
+        by_news = startup is not None and launched.subject.news is not None
+        self.facts.ready = readiness is None or by_news
         # A sidecar's first start is told with that of the main containers, which it lets go now.
         self._changed(urgent=self.facts.role != "sidecar" or self._attempt > 0)
         following = None
         if readiness is not None:
-            following = asyncio.create_task(readiness.follow(self._set_ready))
+            follow = readiness.follow_news if by_news else readiness.follow
+            following = asyncio.create_task(follow(self._set_ready))
         try:
             if liveness is not None:
                 await liveness.fails()

@@ -290,6 +290,10 @@ class Launcher:
             news.set,
             (self._sandbox.host_uid, self._sandbox.host_gid),
             await self._tenant_user(),
+            tuple(
+                self._directory / "roots" / one["name"] / "upper"
+                for one in self._pod.spec.get("containers", ())
+            ),
         )
         try:
             builtin = factory(inside)

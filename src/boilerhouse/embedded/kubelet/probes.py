@@ -23,6 +23,7 @@ EAGER = 0.005
 EAGER_COMMAND = 0.050  # a command is a process each time
 EAGER_WITH_NEWS = 0.100  # who says when it is worth asking
 _SHARE = 20
+_SELDOM = 30.0  # seconds between questions to a container that says when it is worth asking
 _STARTS_IN = 1.0  # seconds in which a program may well not answer yet
 
 
@@ -115,6 +116,24 @@ class Probe:
                 ready, row = not ready, 0
                 changed(ready)
             await asyncio.sleep(timing.pause(time() - began) if eager else timing.period)
+
+    async def follow_news(self, changed: Callable[[bool], None]) -> None:
+        """Tell of the readiness of a container that says when its answer may have changed.
+
+        It begins ready: it has just answered that it started. Asked when it says so, and seldom.
+        """
+        timing = self._timing
+        ready, row = True, 0
+        while True:
+            pause = timing.period if row else max(timing.period, _SELDOM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._news.wait()
+            self._news.clear()
+            row = row + 1 if await self._ask() != ready else 0
+            if row and row >= (timing.failures if ready else timing.successes):
+                ready, row = not ready, 0
+                changed(ready)
 
     async def fails(self) -> None:
         """Return when the container has failed to answer too often in a row."""

@@ -1,0 +1,50 @@
+"""How much disk an instance may use, and whether it has used it up. Pure.
+
+diskGb ─► DiskLimit ─► shortage(counted use) ─► "disk", "files", or nothing
+
+An instance is frozen at its limit and runs again below 95 % of it, so that one that hovers at the
+limit is not frozen and thawed all the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+INODES_PER_GIB = 65_536  # what mkfs.ext4 makes: one for each 16 KiB
+THAW_BELOW = 0.95  # of the limit
+SLACK = 0.05  # of the limit: what commands in a frozen instance may add
+
+
+class Shortage(StrEnum):
+    """What of its disk an instance has used up. The words are on the wire (`Usage.full`)."""
+
+    NONE = ""
+    BYTES = "disk"
+    INODES = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLimit:
+    """What an instance may use: bytes as the file system counts them, and inodes."""
+
+    bytes: int
+    inodes: int
+
+    @classmethod
+    def of_gb(cls, gb: int) -> DiskLimit:
+        """Return the limit of a workload with so many GiB of disk."""
+        return cls(gb << 30, gb * INODES_PER_GIB)
+
+    def shortage(self, used: int, inodes: int, *, frozen: bool) -> Shortage:
+        """Say what is used up; of a frozen instance, whether it has to stay so."""
+        share = THAW_BELOW if frozen else 1.0
+        if used >= self.bytes * share:
+            return Shortage.BYTES
+        if inodes >= self.inodes * share:
+            return Shortage.INODES
+        return Shortage.NONE
+
+    def share(self, used: int, inodes: int) -> float:
+        """Return how much of the limit is used: of bytes or inodes, whichever is more."""
+        return max(used / self.bytes, inodes / self.inodes)

@@ -1,0 +1,158 @@
+"""When disk use is counted: often where it can matter, and cheaply in all.
+
+each second ─► statvfs, once per file system ─► how much free space fell since each last count
+                                                    └─► who can have reached its limit ─► count it
+
+Counting walks over every file, which a second tick cannot afford for a thousand instances. But no
+instance can have written more than the whole file system lost. So with `used` of its last count and
+`fallen` since then, only one with used + fallen >= 95 % of its limit can be near it; all others are
+skipped. What is deleted in the same second as something else is written hides it from that sum, so
+everybody is counted once a minute as well, as far as there is time.
+
+All counts of one process share an allowance of 2 % of a core: a count that took w seconds of
+processor time is paid for by 49 w without one, the most endangered instance goes first, and half a
+second may be saved up. One ticker for all: a machine has up to a thousand agents in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0  # seconds between two looks at the free space
+SHARE = 0.02  # of a core, for all counts together
+SAVED_UP = 0.5  # seconds of processor time that may be spent at once
+ENDANGERED = 0.95  # of its limit
+
+
+@dataclass(slots=True)
+class FreeSpace:
+    """A file system. `fallen` and `risen` only grow: sums of what each tick found."""
+
+    path: Path
+    bytes: int
+    inodes: int
+    fallen_bytes: int = 0
+    fallen_inodes: int = 0
+    risen: int = 0  # bytes and inodes together: whether anything was freed, not how much
+
+    def look(self) -> None:
+        """Ask the kernel, and add what has changed. Blocks, for microseconds."""
+        found = os.statvfs(self.path)
+        free, inodes = found.f_bfree * found.f_frsize, found.f_ffree
+        self.fallen_bytes += max(0, self.bytes - free)
+        self.fallen_inodes += max(0, self.inodes - inodes)
+        self.risen += max(0, free - self.bytes) + max(0, inodes - self.inodes)
+        self.bytes, self.inodes = free, inodes
+
+    @classmethod
+    def of(cls, path: Path) -> FreeSpace:
+        found = os.statvfs(path)
+        return cls(path, found.f_bfree * found.f_frsize, found.f_ffree)
+
+
+class Watched(Protocol):
+    """An instance whose disk use is counted (`diskguard.py`)."""
+
+    @property
+    def directory(self) -> Path:
+        """A directory on the file system that it writes to."""
+        ...
+
+    def look(self, space: FreeSpace) -> float | None:
+        """Return how close it may be to its limit, 1 at the limit; None if it need not be counted.
+
+        Called at each tick, with the file system that `directory` is on.
+        """
+        ...
+
+    async def count(self, space: FreeSpace) -> float:
+        """Count it and act on that; return the processor time that counting took."""
+        ...
+
+
+class Allowance:
+    """Processor time that comes in at a rate and is saved up to a bound."""
+
+    def __init__(self, now: float) -> None:
+        self._left = SAVED_UP
+        self._then = now
+
+    def available(self, now: float) -> bool:
+        self._left = min(SAVED_UP, self._left + (now - self._then) * SHARE)
+        self._then = now
+        return self._left > 0
+
+    def spend(self, seconds: float) -> None:
+        self._left -= seconds
+
+
+class DiskMonitor:
+    """Counts the instances of one process, one at a time. It runs while there are any."""
+
+    def __init__(self) -> None:
+        self._watched: dict[Watched, int] = {}  # and the device that its files are on
+        self._spaces: dict[int, FreeSpace] = {}  # by device
+        self._allowance: Allowance | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def add(self, instance: Watched) -> None:
+        """Count an instance from now on. Blocks for a moment: its file system is looked at."""
+        device = instance.directory.stat().st_dev
+        if device not in self._spaces:
+            self._spaces[device] = FreeSpace.of(instance.directory)
+        self._watched[instance] = device
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run(), name="disk monitor")
+
+    async def remove(self, instance: Watched) -> None:
+        """Count it no more. A count of it that is under way comes to its end, for nobody."""
+        device = self._watched.pop(instance, None)
+        if device is None:
+            return
+        others = [one for one, on in self._watched.items() if on == device]
+        if others:
+            self._spaces[device].path = others[0].directory  # this one's may be gone soon
+        else:
+            del self._spaces[device]
+        running = self._running
+        if not self._watched and running is not None:
+            self._running = None
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        if self._allowance is None:
+            self._allowance = Allowance(asyncio.get_running_loop().time())
+        while True:
+            await asyncio.sleep(TICK)
+            try:
+                await self._tick(self._allowance)
+            except Exception:
+                # Whatever became of one instance or its file system: the others are counted on.
+                log.exception("disk use could not be counted")
+
+    async def _tick(self, allowance: Allowance) -> None:
+        time = asyncio.get_running_loop().time
+        for space in self._spaces.values():
+            space.look()
+        for instance in self._by_urgency():
+            if not allowance.available(time()):
+                return
+            device = self._watched.get(instance)
+            if device is not None:  # it may have ended while another was counted
+                allowance.spend(await instance.count(self._spaces[device]))
+
+    def _by_urgency(self) -> list[Watched]:
+        found = []
+        for instance, device in self._watched.items():
+            urgency = instance.look(self._spaces[device])
+            if urgency is not None:
+                found.append((urgency, id(instance), instance))
+        return [instance for _, _, instance in sorted(found, reverse=True)]

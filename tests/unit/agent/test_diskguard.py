@@ -1,0 +1,252 @@
+"""A tenant whose disk is full: frozen with all it has, thawed when there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boilerhouse.agent import diskguard, diskmonitor
+from boilerhouse.agent.disklimit import DiskLimit, Shortage
+from boilerhouse.agent.processes import Process
+from boilerhouse.agent.protocol import Usage
+from boilerhouse.agent.unlinked import unlinked
+from tests.unit.agent.rig import Rig, Tenants, archive, eventually, running
+
+MB = 1 << 20
+LIMIT = DiskLimit(bytes=8 * MB, inodes=50)
+TENANT = Process(1 << 22, 0, 0)  # above every number that a process can have
+COMMAND = Process((1 << 22) + 1, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything as it is, but sooner."""
+    monkeypatch.setattr(diskmonitor, "TICK", 0.02)
+    monkeypatch.setattr(diskmonitor, "SHARE", 1.0)
+    for name in ("_FIRST", "_SOON", "RECOUNT", "RECOUNT_FROZEN"):
+        monkeypatch.setattr(diskguard, name, 0.05)
+    monkeypatch.setattr(diskguard, "STARTING", 0.0)
+
+
+@asynccontextmanager
+async def limited(directory: Path, **more: Any) -> AsyncIterator[Rig]:
+    async with running(directory, disk=LIMIT, **more) as rig:
+        rig.tenants.found = rig.tenants.found or [TENANT]
+        yield rig
+
+
+async def usage(rig: Rig, gb: int = 0) -> Usage:
+    query = [("diskGb", str(gb))] if gb else []
+    return Usage.decode((await rig.ask("GET", "/usage", *query)).body)
+
+
+async def ready(rig: Rig) -> int:
+    return (await rig.ask("GET", "/ready", token="")).status
+
+
+async def until_frozen(rig: Rig) -> None:
+    await eventually(lambda: rig.tenants.story[-1:] == ["freeze, exec allowed"])
+
+
+def fill(rig: Rig, megabytes: int = 9, name: str = "big") -> Path:
+    file = rig.workspace / name
+    file.write_bytes(os.urandom(megabytes * MB))
+    return file
+
+
+def test_frozen_at_the_limit_and_thawed_below_95_percent() -> None:
+    """Bytes and inodes alike; what hovers in between stays what it is."""
+    limit = DiskLimit.of_gb(2)
+    assert limit == DiskLimit(2 << 30, 131_072)
+    for frozen, used, inodes, short in (
+        (False, limit.bytes - 1, 0, Shortage.NONE),
+        (False, limit.bytes, 0, Shortage.BYTES),
+        (True, limit.bytes * 96 // 100, 0, Shortage.BYTES),
+        (True, limit.bytes * 94 // 100, 0, Shortage.NONE),
+        (False, 0, limit.inodes - 1, Shortage.NONE),
+        (False, 0, limit.inodes, Shortage.INODES),
+        (True, 0, limit.inodes * 96 // 100, Shortage.INODES),
+        (True, 0, limit.inodes * 94 // 100, Shortage.NONE),
+    ):
+        assert limit.shortage(used, inodes, frozen=frozen) == short
+
+
+async def test_at_its_limit_it_is_frozen_until_there_is_room(tmp_path: Path) -> None:
+    """The Pod is not ready meanwhile, the answer says why, and files cannot be put there."""
+    async with limited(tmp_path) as rig:
+        assert await ready(rig) == 204
+        file = fill(rig)
+        await until_frozen(rig)
+        await eventually(lambda: ready_is(rig, 503))
+        told = await usage(rig)
+        assert (told.full, told.limit) == ("disk", LIMIT.bytes)
+        refused = await rig.file("PUT", "/workspace/more", b"x")
+        assert (refused.status, b"disk-full" in refused.body) == (507, True)
+        assert (await rig.state()).frozen
+        file.unlink()
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+        await eventually(lambda: ready_is(rig, 204))
+        assert (await usage(rig)).full == ""
+        assert (await rig.file("PUT", "/workspace/more", b"x")).status in (200, 201, 204)
+
+
+async def ready_is(rig: Rig, status: int) -> bool:
+    return await ready(rig) == status
+
+
+async def test_too_many_files_are_a_full_disk(tmp_path: Path) -> None:
+    """Names are not counted, files are."""
+    async with limited(tmp_path) as rig:
+        (rig.workspace / "f").touch()
+        for number in range(100):
+            os.link(rig.workspace / "f", rig.workspace / f"l{number}")
+        assert (await usage(rig)).inodes < 10
+        for number in range(60):
+            (rig.workspace / f"n{number}").touch()
+        await until_frozen(rig)
+        assert (await usage(rig)).full == "files"
+
+
+async def test_a_larger_limit_thaws_and_a_smaller_one_does_nothing(tmp_path: Path) -> None:
+    """It comes with the question for the use, which then costs no walk."""
+    async with limited(tmp_path) as rig:
+        fill(rig)
+        await until_frozen(rig)
+        told = await usage(rig, gb=1)
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+        told = await usage(rig, gb=1)
+        assert (told.full, told.limit) == ("", 1 << 30)
+        assert (await rig.ask("GET", "/usage", ("diskGb", "much"))).status == 400
+
+
+async def test_a_save_takes_over_and_gives_back(tmp_path: Path) -> None:
+    """Everything is saved; if the save comes to nothing, it is frozen for its disk as before."""
+    async with limited(tmp_path) as rig:
+        fill(rig)
+        await until_frozen(rig)
+        saved = await rig.save()
+        assert saved.status == 200 and len(saved.body) > 8 * MB
+        assert rig.tenants.story[-1] == "freeze"
+        assert (await rig.ask("POST", "/thaw")).status == 204
+        assert rig.tenants.story[-1] == "freeze, exec allowed"
+        assert "thaw" not in rig.tenants.story
+        assert await ready(rig) == 503
+
+
+async def test_an_agent_that_begins_anew_goes_on(tmp_path: Path) -> None:
+    """A tenant that was frozen stays so; one that has yet to start does, and is counted then."""
+    async with limited(tmp_path) as rig:
+        fill(rig)
+        await until_frozen(rig)
+    async with limited(tmp_path, tenants=Tenants(found=[TENANT])) as rig:
+        assert rig.tenants.story == ["freeze, exec allowed"]
+        assert await ready(rig) == 503
+    starts = Tenants()
+    async with running(tmp_path, disk=LIMIT, tenants=starts) as rig:
+        assert starts.story == ["thaw"]
+        assert await ready(rig) == 204
+        starts.found = [TENANT]
+        await until_frozen(rig)
+
+
+async def test_a_tenant_that_ended_may_start_and_is_frozen_then(tmp_path: Path) -> None:
+    """No container starts in a Pod that is frozen, and without one nothing can clean up."""
+    async with limited(tmp_path) as rig:
+        fill(rig)
+        await until_frozen(rig)
+        rig.tenants.found = []
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+        rig.tenants.found = [TENANT]
+        await until_frozen(rig)
+
+
+async def test_one_that_starts_above_its_limit_may_come_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was saved so. If it writes on, it is frozen at once."""
+    monkeypatch.setattr(diskguard, "STARTING", 3600.0)
+    tenants = Tenants(found=[TENANT])
+    data = archive(big=os.urandom(9 * MB))
+    async with limited(tmp_path, tenants=tenants) as rig:
+        assert (await rig.restore(data)).status == 200
+        assert (await usage(rig)).used >= LIMIT.bytes
+        await asyncio.sleep(0.5)  # ticks enough for it to be frozen, if it were
+        assert "freeze, exec allowed" not in tenants.story
+        fill(rig, 1, "more")
+        await until_frozen(rig)
+
+
+async def test_commands_that_write_on_are_frozen_until_they_end(tmp_path: Path) -> None:
+    """By 5 % of the limit on top of what was there; what they delete is never held against them."""
+    async with limited(tmp_path) as rig:
+        fill(rig)
+        await until_frozen(rig)
+        await asyncio.sleep(0.5)  # counted again by then: that is what commands may add to
+        rig.tenants.found = [TENANT, COMMAND]
+        fill(rig, 1, "more")
+        await eventually(lambda: rig.tenants.story[-1] == "freeze")
+        rig.tenants.found = [TENANT]
+        await until_frozen(rig)
+        rig.tenants.found = [TENANT, COMMAND]
+        (rig.workspace / "more").unlink()
+        (rig.workspace / "big").unlink()
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+
+
+async def test_one_that_cannot_be_frozen_is_tried_again(tmp_path: Path) -> None:
+    """It runs meanwhile, and is ready: nothing is said that is not so."""
+    tenants = Tenants(found=[TENANT], restless=True)
+    async with limited(tmp_path, tenants=tenants) as rig:
+        fill(rig)
+        await eventually(lambda: "thaw" in tenants.story)
+        assert await ready(rig) == 204
+        tenants.restless = False
+        await until_frozen(rig)
+
+
+async def test_files_beside_the_overlays_count_and_are_not_shown(tmp_path: Path) -> None:
+    """What a container has written over its image; it need not be there."""
+    beside = tmp_path / "upper"
+    async with limited(tmp_path, beside=(tmp_path / "none", beside)) as rig:
+        beside.mkdir()
+        (beside / "big").write_bytes(os.urandom(9 * MB))
+        await until_frozen(rig)
+        told = await usage(rig)
+        assert told.used >= 9 * MB > sum(told.directories.values())
+        assert told.complete
+
+
+async def test_files_that_are_open_and_have_no_name_count(tmp_path: Path) -> None:
+    """Once each, whoever has them open; not those of other file systems."""
+    holds = "import sys, time; f = open(sys.argv[1], 'wb'); f.write(bytes(9 << 20)); f.flush();"
+    holds += "import os; os.unlink(sys.argv[1]); os.dup(f.fileno()); print('x', flush=True);"
+    holds += "sys.stdin.read()"
+    async with limited(tmp_path) as rig:
+        process = subprocess.Popen(  # noqa: ASYNC220  it takes no time
+            [sys.executable, "-c", holds, str(rig.workspace / "gone")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdout.readline()
+            device = rig.workspace.stat().st_dev
+            assert list(unlinked([process.pid], {device}).values()) == [9 * MB]
+            assert unlinked([process.pid, 1 << 22], {device + 1}) == {}
+            rig.tenants.found = [Process(process.pid, 0, 0)]
+            await until_frozen(rig)
+            told = await usage(rig)
+            assert (told.full, told.unlinked) == ("disk", 9 * MB)
+        finally:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
