@@ -1,6 +1,7 @@
 # setup   a ready .venv in the clone          up            run Boilerhouse on this machine
 # test    everything; CI runs this            check         format, lint, types, layers, fresh files, fast tests
 # gen     write the generated files           bench / soak  measure / long fault runs
+# gameday attacks on a live `up`: what held
 # cluster, cluster-down, e2e, image           a real Kubernetes node for tests, the suite on it, our image
 # Only git, make and Python >= 3.11 are assumed; uv is brought along into .tools.
 
@@ -20,10 +21,10 @@ export UV_NO_PROGRESS = 1
 # Tests start hundreds of Pythons: each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up test check decided gen lock bench soak cluster cluster-down image e2e looked-over binaries
+.PHONY: help setup up test check decided gen lock bench soak gameday cluster cluster-down image e2e looked-over binaries
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Boilerhouse needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -48,7 +49,7 @@ gen: setup
 looked-over: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary src tests cluster bench
+	@$(BIN)/mypy --no-error-summary src tests cluster bench gameday
 	@$(BIN)/lint-imports > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 	@$(BIN)/python -m boilerhouse.main gen --check
 
@@ -84,6 +85,10 @@ image: setup
 
 e2e: setup binaries
 	@$(BIN)/pytest -m node $(ARGS)
+
+# The attacks of docs/failure-modes.md against a live `up`, at most ten minutes: what held.
+gameday: setup
+	@$(BIN)/python -m gameday $(ARGS)
 
 bench: setup
 	@$(BIN)/python -m bench $(ARGS)
