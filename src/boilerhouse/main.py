@@ -44,12 +44,13 @@ def _open_what_is_closed() -> None:
 
 
 def _up(words: list[str]) -> None:
-    from boilerhouse.cli.startup import import_structlog_alone, imports, read_up
+    from boilerhouse.cli.startup import import_structlog_alone, imports, read_up, require_embedded
 
     line = read_up(words)
     if line is None:
         return _command_line()
     try:
+        require_embedded()
         with imports():
             import_structlog_alone()
             from boilerhouse.cli.up import run

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from boilerhouse.cli import image, remote, snapshot_line
-from boilerhouse.cli.startup import UpLine, imports
+from boilerhouse.cli.startup import UpLine, imports, require_embedded
 
 _UP = UpLine()
 
@@ -129,6 +129,7 @@ def up(
             err=True,
         )
         raise typer.Exit(1)
+    require_embedded()
     with imports():
         from boilerhouse.cli.up import run
     raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict, reserve)))

@@ -12,6 +12,7 @@ options with and Litestar looks for, another fifth.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _HIGHEST_PORT = 65535
+_EMBEDDED = ("cryptography", "re2")  # modules of the extra `embedded`
 # A flag takes no value: it goes the long way.
 _TAKE_A_VALUE = ("data", "host", "port", "kube_host", "kube_port")
 
@@ -95,6 +97,18 @@ def without(*modules: str) -> Iterator[None]:
     finally:
         for name in hidden:
             del sys.modules[name]
+
+
+def require_embedded() -> None:
+    """End with one sentence if what only `up` needs is not installed."""
+    missing = [name for name in _EMBEDDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"boilerhouse: `up` needs what is not installed here ({', '.join(missing)}):"
+            " pip install 'boilerhouse[embedded]'",
+            file=sys.stderr,
+        )
+        sys.exit(1)
 
 
 def import_structlog_alone() -> None:

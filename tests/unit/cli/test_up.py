@@ -198,6 +198,19 @@ def test_on_a_terminal_log_lines_are_for_people(
     assert ("\x1b[" in text) is not plain
 
 
+@pytest.mark.parametrize("module", ["re2", "cryptography"])
+@pytest.mark.parametrize("options", [[], ["--strict"]])  # in plain words, and by the command line
+def test_a_missing_extra_is_named(tmp_path: Path, module: str, options: list[str]) -> None:
+    """One line that says what to install, instead of a traceback."""
+    hidden = f"import sys; sys.modules[{module!r}] = None; sys.argv[0] = 'boilerhouse'"
+    program = f"{hidden}; from boilerhouse.main import main; main()"
+    command = [sys.executable, "-c", program, "up", "--data", str(tmp_path / "d"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "pip install 'boilerhouse[embedded]'" in done.stderr
+    assert (module in done.stderr, done.stderr.count("\n")) == (True, 1)
+
+
 def test_unsandboxed_is_refused_and_says_why(tmp_path: Path) -> None:
     """It cannot be true, so it is not pretended; nothing is made."""
     refused = start(tmp_path / "data", "--unsandboxed")
