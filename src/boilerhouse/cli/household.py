@@ -36,6 +36,7 @@ from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
 from boilerhouse.postmortems.keep import PostMortems
 from boilerhouse.workloads.images import Images, ImageShelf
+from boilerhouse.workloads.platform import Platform, TrustedPlatform
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Means:
     way: RightOfWay = field(default_factory=RightOfWay)  # shared with all that shares the loop
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
+    platform: Platform = field(default_factory=TrustedPlatform)
     saves: int = SAVES  # instances whose files are saved at a time
     # What is not as it should be although it runs, in sentences; for `health`.
     warnings: Callable[[], list[str]] = list
@@ -70,6 +72,7 @@ def operator_of(
         identities=HelperIdentities(helper, means.signing, means.api_url),
         snapshots=HelperSnapshots(stored, helper),
         settings=means.settings,
+        platform=means.platform,
         way=means.way,
         elector=elector,
         reconcile=reconcile,

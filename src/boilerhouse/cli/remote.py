@@ -91,7 +91,7 @@ def apply(
     """Create or replace the objects of a file.
 
     Workloads, pools, claims, triggers, Secrets and ConfigMaps, in Kubernetes' shape; a file may
-    hold several documents.
+    hold several documents. Exit code 1 if one is refused, or was created and cannot work.
     """
     from boilerhouse.cli.apply import run
 

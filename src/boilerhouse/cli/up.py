@@ -24,6 +24,7 @@ from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
+from boilerhouse.cli.advice import KINDS, Advice, not_watched
 from boilerhouse.cli.descriptors import Division, TooFewDescriptors, take_descriptors
 from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.cli.household import Means, household, operator_of
@@ -34,11 +35,12 @@ from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.localimages import LocalImages
+from boilerhouse.embedded.localplatform import LocalPlatform
 from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
-from boilerhouse.kube.client import Client
+from boilerhouse.kube.client import ALL, Client
 from boilerhouse.listening import ListenError
 from boilerhouse.loop.eventloop import EventLoop
 from boilerhouse.loop.watchdog import watched
@@ -119,10 +121,12 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         if line.strict and unenforced is not None:
             raise SandboxError(f"--strict: limits cannot be enforced here: {unenforced}")
         images = LocalImages(world.kubelet.images)
+        platform = LocalPlatform(world.kubelet.sandboxes)
         means = Means(
             client=Client(world.transport, NAMESPACE),
             images=images,
             shelf=images,
+            platform=platform,
             route=product.route,
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),
@@ -133,12 +137,14 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             at_hand=True,
         )
         operator = operator_of(means)
+        world.server.advisers.append(Advice(NAMESPACE, platform, operator.events))
         running = await stack.enter_async_context(
             household(means, operator=operator, keep_helper=True, bound=bound, key=key)
         )
         stack.enter_context(watched())  # from now on callers wait
         running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))
-        STDOUT.write(_where(world, means.api_url) + "\n")
+        lacking = [*platform.shortcomings(), *await _not_watched(means.client)]
+        STDOUT.write(_where(world, means.api_url, lacking) + "\n")
         if not is_loopback(line.kube_host):
             log.warning(
                 "up.kubernetes_api_open_to_the_network",
@@ -153,6 +159,8 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             socket=str(world.socket),
             data=str(directory),
         )
+        for words in lacking:
+            log.warning("up.lacking", what=words)
         log.info(
             "up.limits",
             descriptors=division.descriptors,
@@ -169,7 +177,18 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
     log.info("up.stopped")
 
 
-def _where(world: World, api: str) -> str:
+async def _not_watched(client: Client) -> list[str]:
+    """Say in which other namespaces there are objects of ours, which nothing looks after."""
+    elsewhere = f"metadata.namespace!={NAMESPACE}"
+    found: set[str] = set()
+    for resource in KINDS:
+        items = (await client.list(resource, namespace=ALL, fields=elsewhere)).items
+        found |= {item.metadata.namespace for item in items}
+    return [not_watched(name, NAMESPACE) for name in sorted(found)]
+
+
+def _where(world: World, api: str, lacking: list[str]) -> str:
+    notes = "".join(f"\nNote: {words}\n" for words in lacking)
     return f"""\
 Boilerhouse {version()} is up.
 
@@ -184,6 +203,6 @@ In another terminal:
   export BOILERHOUSE_URL={api}
   boilerhouse get workloads
   kubectl get bhw,bhp,bhc,bht
-
+{notes}
 Stop it with Ctrl-C; what is stored stays in {world.directory}.
 """

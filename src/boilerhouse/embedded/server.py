@@ -44,7 +44,7 @@ from boilerhouse.embedded.request.rendering import encode, error_reply
 from boilerhouse.embedded.request.routing import Routes, Target
 from boilerhouse.embedded.storage.store import Change, Store, StoreFailed
 from boilerhouse.embedded.verbs.listing import Lists
-from boilerhouse.embedded.verbs.objects import Verbs
+from boilerhouse.embedded.verbs.objects import Adviser, Verbs
 from boilerhouse.embedded.verbs.pods import SESSIONS, Pods
 from boilerhouse.embedded.verbs.presenting import Presenter
 from boilerhouse.embedded.verbs.removal import Removal
@@ -70,6 +70,8 @@ class ApiServer:
         self.registry = Registry(builtin.kinds() if kinds is None else kinds)
         # Kubelets by the name of their Node object; whoever runs one adds it.
         self.nodes: dict[str, Node] = {}
+        # Asked about each object that is written; what they say is sent along as warnings.
+        self.advisers: list[Adviser] = []
         self._store = store
         self._clock = clock
         self._serving = False
@@ -81,7 +83,7 @@ class ApiServer:
         presenter = Presenter()
         self._lists = Lists(store, clock, presenter)
         self._watches = Watches(store, clock, presenter)
-        self._verbs = Verbs(store, clock, admission, writer, presenter)
+        self._verbs = Verbs(store, clock, admission, writer, presenter, self.advisers)
         self._removal = Removal(store, clock, writer, self._lists)
         self._scales = Scales(store, clock, admission, self._verbs)
         self._pods = Pods(store, clock, writer, self.nodes, self._removal.delete)

@@ -73,6 +73,7 @@ from boilerhouse.workloads.apply import Applier as WorkloadApplier
 from boilerhouse.workloads.decide import decide as decide_workload
 from boilerhouse.workloads.images import Images
 from boilerhouse.workloads.objects import WORKLOADS, Workload
+from boilerhouse.workloads.platform import Platform, TrustedPlatform
 from boilerhouse.workloads.read import Reader as WorkloadReader
 from boilerhouse.workloads.seen import Plan as WorkloadPlan
 from boilerhouse.workloads.seen import Seen as WorkloadSeen
@@ -90,6 +91,7 @@ class Operator:
         snapshots: Snapshots,
         hooks: Hooks | None = None,
         settings: Settings | None = None,
+        platform: Platform | None = None,
         clock: Clock | None = None,
         chance: Random | None = None,
         elector: Elector | None = None,
@@ -157,7 +159,7 @@ class Operator:
             clock,
         )
 
-        self.workloads = self._workloads(images)
+        self.workloads = self._workloads(images, platform or TrustedPlatform())
         self.pools = self._pools(settings)
         self.claims = self._claims(identities, settings, nodes)
         self.triggers = self._triggers()
@@ -235,9 +237,11 @@ class Operator:
             "workers": workers,
         }
 
-    def _workloads(self, images: Images) -> Controller[Key, WorkloadSeen, WorkloadPlan]:
+    def _workloads(
+        self, images: Images, platform: Platform
+    ) -> Controller[Key, WorkloadSeen, WorkloadPlan]:
         reader = WorkloadReader(
-            self.client, self.workload_informer, images, self._claims_of, self.clock
+            self.client, self.workload_informer, images, self._claims_of, self.clock, platform
         )
         applier = WorkloadApplier(self.client, self.workload_informer, self.events)
         return Controller(

@@ -32,6 +32,7 @@ SHOWN = 5  # claims named in a message
 READY = "Ready"
 DEGRADED = "Degraded"
 DELETION_BLOCKED = "DeletionBlocked"
+LIMITS_ENFORCED = "LimitsEnforced"
 
 _YES, _NO = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -57,7 +58,7 @@ def decide(seen: Seen) -> Plan:
 
 def _part(seen: Seen) -> Plan:
     if not seen.claims:
-        return Do(RemoveFinalizer()) if seen.workload.held else Wait("the workload is going")
+        return Do(RemoveFinalizer()) if seen.workload.held else Wait("being deleted")
     named = ", ".join(seen.claims[:SHOWN])
     more = f" and {len(seen.claims) - SHOWN} more" if len(seen.claims) > SHOWN else ""
     why = f"claims still need it: {named}{more}; release them first"
@@ -67,7 +68,7 @@ def _part(seen: Seen) -> Plan:
 
 
 def _ready(seen: Seen) -> Plan:
-    conditions = _stated(seen, READY, _YES, "Checked", "")
+    conditions = _with_limits(seen, _stated(seen, READY, _YES, "Checked", ""))
     return WriteStatus(_status(seen, WorkloadPhase.READY, "", conditions), "Ready")
 
 
@@ -93,9 +94,20 @@ def _degraded(seen: Seen) -> Plan:
     if seen.missing or find(conditions, DEGRADED) is not None:
         stated = (_YES, "WentMissing", detail) if seen.missing else (_NO, "Found", "")
         conditions = _stated(seen, DEGRADED, *stated)
+    conditions = _with_limits(seen, conditions)
     status = structs.replace(seen.workload.status, conditions=conditions)
     again_in = LATEST if seen.missing else None
     return _written(seen, status, DEGRADED) or Wait(detail or "ready", again_in)
+
+
+def _with_limits(seen: Seen, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Say that limits are not enforced, and that they are again if that was said before."""
+    if not seen.unenforced and find(conditions, LIMITS_ENFORCED) is None:
+        return conditions
+    why = f"an instance may take more than its limits: {seen.unenforced}"
+    stated = (_NO, "NotEnforced", why) if seen.unenforced else (_YES, "Enforced", "")
+    generation = seen.workload.generation
+    return with_condition(conditions, LIMITS_ENFORCED, *stated, generation=generation, now=seen.now)
 
 
 def _back_off(seen: Seen) -> timedelta:

@@ -22,6 +22,7 @@ from boilerhouse.workloads import checks
 from boilerhouse.workloads.images import Images
 from boilerhouse.workloads.model import WorkloadSpec, WorkloadStatus
 from boilerhouse.workloads.objects import Workload
+from boilerhouse.workloads.platform import Platform
 from boilerhouse.workloads.seen import Seen, WorkloadSeen
 
 
@@ -48,6 +49,7 @@ class Reader:
     images: Images
     claims: Callable[[str], Awaitable[tuple[str, ...]]]
     clock: Clock
+    platform: Platform
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if the workload is gone."""
@@ -59,7 +61,8 @@ class Reader:
             return Seen(self.clock.now(), workload, claims=await self.claims(key.name))
         faults, spec = tuple(checks.faults(held.spec)), checks.readable(held.spec)
         missing = () if spec is None else tuple(await self._missing(spec))
-        return Seen(self.clock.now(), workload, faults=faults, missing=missing)
+        unenforced = self.platform.unenforced()
+        return Seen(self.clock.now(), workload, faults, missing, unenforced=unenforced)
 
     async def _missing(self, spec: WorkloadSpec) -> list[str]:
         found = []
@@ -67,6 +70,7 @@ class Reader:
             why = await self.images.missing(spec.image.ref)
             if why:
                 found.append(f"spec.image.ref: {why}")
+        found += self.platform.missing(spec)
         for name, key in checks.secrets(spec):
             try:
                 secret: Any = await self.client.get(SECRETS, name)

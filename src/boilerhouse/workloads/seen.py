@@ -35,6 +35,7 @@ class Seen:
     faults: tuple[str, ...] = ()  # of the spec itself: only a change of it can help
     missing: tuple[str, ...] = ()  # outside of it: an image, a Secret
     claims: tuple[str, ...] = ()  # that keep it; asked live when it is being deleted
+    unenforced: str = ""  # why limits of memory and CPU are not enforced where instances run
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from typer.testing import CliRunner, Result
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.cli.app import app
+from boilerhouse.cli.apply import warnings_of
 from boilerhouse.cli.why import decided
-from boilerhouse.core.names import claim_name
+from boilerhouse.core.names import API_VERSION, claim_name
 from boilerhouse.kube.resources import SECRETS
 from boilerhouse.kube.wire import Socket
 from tests.controllers.world import SPEC
@@ -140,6 +141,41 @@ async def test_apply_lists_everything_wrong_and_goes_on(shell: Shell) -> None:
     assert result.stderr.startswith("boilerhouse: workload/web: ")
     assert "\n  spec.resources.memoryMb" in result.stderr
     assert "\n  spec.resources.vcpus" in result.stderr
+
+
+async def test_apply_says_what_cannot_work(shell: Shell) -> None:
+    """It is created, and told with the reason and exit code 1; so is a trigger."""
+    bad = {**SPEC, "network": {"access": "restricted", "allowlist": ["example.com"]}}
+    trigger = {"type": "cron", "workloadRef": "bad", "tenant": {"static": "alice"}}
+    text = yaml.safe_dump_all(
+        {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        for kind, name, spec in (
+            ("BoilerhouseTrigger", "nightly", trigger),
+            ("BoilerhouseWorkload", "bad", bad),
+        )
+    )  # fmt: skip
+    result = await shell.run("apply", "-f", "-", stdin=text)
+    assert (result.exit_code, result.stdout) == (
+        1,
+        "trigger/nightly created\nworkload/bad created\n",
+    )
+    first, second = result.stderr.splitlines()
+    assert first.startswith("boilerhouse: trigger/nightly was created, but: triggers are not built")
+    assert second.startswith(
+        "boilerhouse: workload/bad was created, but: spec.network.access: rest"
+    )
+
+
+def test_apply_passes_warnings_on() -> None:
+    """What does not keep an object from working, and should be known all the same."""
+    enforced = {"type": "LimitsEnforced", "status": "False", "message": "no cgroup"}
+    missing = {"type": "Degraded", "status": "True", "message": "the image went"}
+    ready = {"type": "Ready", "status": "True", "message": ""}
+    assert list(warnings_of({"conditions": [ready, enforced, missing]})) == [
+        "no cgroup",
+        "the image went",
+    ]
+    assert list(warnings_of({})) == []
 
 
 async def test_get_in_every_format(shell: Shell) -> None:

@@ -11,7 +11,8 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -209,6 +210,66 @@ def test_a_missing_extra_is_named(tmp_path: Path, module: str, options: list[str
     assert done.returncode == 1
     assert "pip install 'boilerhouse[embedded]'" in done.stderr
     assert (module in done.stderr, done.stderr.count("\n")) == (True, 1)
+
+
+WORKLOADS = "/apis/boilerhouse.dev/v1alpha1/namespaces/{}/boilerhouseworkloads"
+
+
+def workload(name: str, access: str = "none") -> dict[str, object]:
+    spec = {
+        "version": "1",
+        "image": {"ref": "host"},
+        "resources": {"vcpus": 0.1, "memoryMb": 64, "diskGb": 1},
+        "network": {"access": access},
+        "entrypoint": {"cmd": "/bin/sleep", "args": ["1000"]},
+    }
+    kind = {"apiVersion": "boilerhouse.dev/v1alpha1", "kind": "BoilerhouseWorkload"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_what_this_machine_cannot_do_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start, to kubectl as a warning, and on the object; of other namespaces as an Event."""
+    monkeypatch.setenv("PATH", str(tmp_path))  # where there is no slirp4netns, nor anything else
+    data = tmp_path / "data"
+    process = start(data)
+    try:
+        assert "Note: network access `unrestricted` needs slirp4netns" in banner(process)
+        with client(data) as kube:
+            ours = WORKLOADS.format("boilerhouse")
+            made = kube.post(ours, json=workload("web", "unrestricted"))
+            assert made.status_code == 201
+            assert made.headers["warning"].startswith('299 - "spec.network.access: ')
+            assert "slirp4netns" in made.headers["warning"]
+            wait_for(lambda: phase_of(kube, f"{ours}/web") == "Error")
+            assert "slirp4netns" in kube.get(f"{ours}/web").json()["status"]["detail"]
+
+            kube.post("/api/v1/namespaces", json={"metadata": {"name": "other"}})
+            made = kube.post(WORKLOADS.format("other"), json=workload("lost"))
+            assert "nothing looks after namespace other" in made.headers["warning"]
+            events = "/api/v1/namespaces/other/events?fieldSelector=reason%3DNotWatched"
+            wait_for(lambda: len(kube.get(events).json()["items"]) == 1)
+    finally:
+        process.terminate()
+        process.communicate()
+    again = start(data)
+    try:
+        assert "Note: nothing looks after namespace other" in banner(again)
+    finally:
+        again.kill()
+        again.communicate()
+
+
+def phase_of(kube: httpx2.Client, path: str) -> object:
+    return kube.get(path).json().get("status", {}).get("phase")
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_unsandboxed_is_refused_and_says_why(tmp_path: Path) -> None:

@@ -141,3 +141,19 @@ def test_without_claims_it_is_let_go() -> None:
     for phase in P:
         assert decide(seen(phase, deleting=True)) == Do(RemoveFinalizer())
     assert isinstance(decide(seen(deleting=True, finalizers=("another",))), Wait)
+
+
+def test_limits_that_are_not_enforced_are_a_condition() -> None:
+    """The workload is Ready all the same; once they are enforced it says so, and not before."""
+    status = written(decide(seen(status=WorkloadStatus(), unenforced="no cgroup")))
+    assert status.phase == P.READY
+    enforced = find(status.conditions, "LimitsEnforced")
+    assert enforced is not None
+    assert (enforced.status, enforced.reason) == (ConditionStatus.FALSE, "NotEnforced")
+    assert "no cgroup" in enforced.message
+    assert isinstance(decide(seen(P.READY, status=status, unenforced="no cgroup")), Wait)
+    again = find(written(decide(seen(P.READY, status=status))).conditions, "LimitsEnforced")
+    assert again is not None
+    assert again.status == ConditionStatus.TRUE
+    fine = written(decide(seen(status=WorkloadStatus())))
+    assert find(fine.conditions, "LimitsEnforced") is None

@@ -75,6 +75,15 @@ class _Pasta:
         ]
 
 
+def unavailable() -> str:
+    """Say why no Pod can have a way out here; empty if one can."""
+    try:
+        _installed()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
 def _installed() -> _Slirp | _Pasta:
     slirp = shutil.which("slirp4netns")
     if slirp is not None:

@@ -8,7 +8,7 @@ never decide on the same state. The reply leaves after the commit, whoever asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -54,6 +54,8 @@ from boilerhouse.kube.wire import (
 )
 
 _GENERATE_TRIES = 8
+# Says what a user should know of an object that was accepted: for `Warning` headers.
+Adviser = Callable[[Kind, Body], Iterable[str]]
 decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -65,12 +67,14 @@ class Verbs:
         admission: Admission,
         writer: Writer,
         presenter: Presenter,
+        advisers: Sequence[Adviser] = (),
     ) -> None:
         self._store = store
         self._clock = clock
         self._admission = admission
         self._writer = writer
         self._presenter = presenter
+        self._advisers = advisers
 
     async def create(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -102,6 +106,7 @@ class Verbs:
             extra = self._admission.companions(kind, key)
             pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
             stored = (await pending)[0]
+        warnings = [*warnings, *self._advice(kind, stored)]
         now = self._clock.now
         return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
 
@@ -195,7 +200,12 @@ class Verbs:
         result = await self.store_change(
             kind, stored, body, dry_run=options.dry_run, ahead=options.ahead
         )
+        if not part:
+            warnings = [*warnings, *self._advice(kind, result)]
         return object_reply(kind, result, rendering, self._clock.now, warnings=warnings)
+
+    def _advice(self, kind: Kind, stored: Stored) -> list[str]:
+        return [words for adviser in self._advisers for words in adviser(kind, stored.body)]
 
     async def store_change(
         self,
