@@ -132,7 +132,6 @@ class Forwarder:
         raise AssertionError("unreachable")
 
     async def _accept(self, listener: socket.socket, port: int) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             while PODS.is_full():
                 PODS.paused += 1
@@ -140,7 +139,7 @@ class Forwarder:
                 PODS.when_room(room.set)
                 await room.wait()
             try:
-                accepted, _ = await loop.sock_accept(listener)
+                accepted = await _accepted(listener)
             except OSError:
                 # Out of descriptors, or a client gone already: the next one may fare better.
                 await asyncio.sleep(0.05)
@@ -178,9 +177,11 @@ class Forwarder:
         except OSError:
             client.close()
         finally:
-            for side in (outer, inner):
+            for side, end in ((outer, client), (inner, inside)):
                 if side.transport is not None:
                     side.transport.abort()
+                else:
+                    end.close()
 
     async def close(self) -> None:
         tasks = [task for task, _ in self._listeners.values()] + list(self._carried)
@@ -190,6 +191,23 @@ class Forwarder:
         for _, listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
+
+
+async def _accepted(listener: socket.socket) -> socket.socket:
+    """Return the next connection. The loop's own `sock_accept` loses one if it is cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            accepted, _ = listener.accept()
+            accepted.setblocking(False)
+            return accepted
+        except BlockingIOError:
+            ready = asyncio.Event()
+            loop.add_reader(listener, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(listener)
 
 
 def _reset(client: socket.socket) -> None:

@@ -42,13 +42,23 @@ class PodNetwork:
 
     async def _socket(self) -> socket.socket:
         if not self._stock:
-            if self._closed:
-                raise ConnectionRefusedError("the Pod has ended")
+            self._require_open()
             _, fds = await self._nursery.request({"op": "sockets", "count": _BATCH}, [self.fd])
-            self._stock += [socket.socket(fileno=fd) for fd in fds]
-            for made in self._stock:
-                made.setblocking(False)
+            made = [socket.socket(fileno=fd) for fd in fds]
+            try:
+                self._require_open()  # it may have ended while they were made
+            except ConnectionRefusedError:
+                for one in made:
+                    one.close()
+                raise
+            for one in made:
+                one.setblocking(False)
+            self._stock += made
         return self._stock.pop()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ConnectionRefusedError("the Pod has ended")
 
     def close(self) -> None:
         if not self._closed:
