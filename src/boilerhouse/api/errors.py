@@ -23,6 +23,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.errors import Retry
+from boilerhouse.core.mistakes import in_words
 from boilerhouse.helper.asking import HelperUnavailable
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.status import (
@@ -152,7 +153,7 @@ def of_cluster(error: ApiError) -> Problem:
         case TooManyRequests():
             return Problem(429, "TooManyRequests", error.message, headers=retry)
         case _ if error.status_code in (500, 501):
-            return Problem(502, "ClusterFailed", f"the cluster failed: {error.message}")
+            return Problem(502, "ClusterFailed", f"the Kubernetes API failed: {error.message}")
         case _:
             message = f"the cluster cannot be reached or refuses us: {error.message}"
             return Problem(503, "ClusterUnavailable", message, headers=retry)
@@ -183,7 +184,8 @@ def _validation(entry: Any) -> str:
     message, key = entry.get("message", ""), entry.get("key", "")
     if (key, message) == _NO_BODY:
         return "the request has no body: send a JSON object"
-    return f"{key}: {message}" if key else str(message)
+    sentence = in_words(str(message))
+    return f"{key}: {sentence}" if key and not sentence.startswith(f"{key}") else sentence
 
 
 def _text(output: bytes) -> str:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from boilerhouse.core.condition import Conditions
 from boilerhouse.core.names import NAME_LIMIT, TENANT_PATTERN, TENANT_RULE
-from boilerhouse.core.patterns import DNS_LABEL
+from boilerhouse.core.patterns import DNS_LABEL, MEANING
 from boilerhouse.core.schema import Int64, doc
 
 
@@ -31,12 +31,22 @@ class Status(Model, frozen=True):
 
 WorkloadRef = Annotated[
     str,
-    Meta(min_length=1, max_length=NAME_LIMIT, pattern=DNS_LABEL),
+    Meta(
+        min_length=1,
+        max_length=NAME_LIMIT,
+        pattern=DNS_LABEL,
+        extra={MEANING: "a name of lower-case letters, digits and hyphens"},
+    ),
     doc("Name of the BoilerhouseWorkload, in the same namespace."),
 ]
 
 TenantId = Annotated[
     str,
-    Meta(min_length=1, max_length=128, pattern=TENANT_PATTERN),
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=TENANT_PATTERN,
+        extra={MEANING: f"valid: {TENANT_RULE}"},
+    ),
     doc(f"Who the instance is for: {TENANT_RULE}."),
 ]

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import re
 
+# In the `extra` of a Meta: what the pattern beside it asks for, in words that follow "must be".
+MEANING = "meaning"
+
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z"
 

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from boilerhouse.core.mistakes import in_words
+from boilerhouse.core.patterns import MEANING
 from boilerhouse.core.rules import rules_of
 
 
@@ -37,7 +39,7 @@ def _problems(hint: Any, raw: object, path: str) -> Iterator[str]:
     try:
         value = msgspec.convert(raw, hint)
     except msgspec.ValidationError as error:
-        yield f"{path}: {error}"
+        yield f"{path}: {in_words(str(error), _meaning(hint))}"
         return
     if isinstance(value, msgspec.Struct):
         for rule in rules_of(type(value)):
@@ -84,7 +86,7 @@ def _doubles(hint: Any, raw: Sequence[Any], path: str) -> Iterator[str]:
     for index, item in enumerate(raw):
         identity = [item.get(key) for key in keys] if keys else item
         if identity in seen:
-            yield f"{path}[{index}]: there already"
+            yield f"{path}[{index}]: duplicate item"
         seen.append(identity)
 
 
@@ -96,6 +98,17 @@ def _bare(hint: Any) -> Any:
         (inner,) = (arm for arm in get_args(hint) if arm is not types.NoneType)
         return _bare(inner)
     return hint
+
+
+def _meaning(hint: Any) -> str:
+    """Return what a string of this type must be, in words; see `core.patterns.MEANING`."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return next(filter(None, map(_meaning, get_args(hint))), "")
+    if get_origin(hint) is not Annotated:
+        return ""
+    inner, *metas = get_args(hint)
+    extras = (meta.extra or {} for meta in metas if isinstance(meta, msgspec.Meta))
+    return next((str(one[MEANING]) for one in extras if MEANING in one), _meaning(inner))
 
 
 def _extra(hint: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from msgspec import Meta, field
 
 from boilerhouse.core.crd import Column, CustomResource
 from boilerhouse.core.model import Model, Status
-from boilerhouse.core.patterns import IMAGE, NO_NUL, in_cel
+from boilerhouse.core.patterns import IMAGE, MEANING, NO_NUL, in_cel
 from boilerhouse.core.rules import Rule, exactly_one_of
 from boilerhouse.core.schema import UNIQUE, Int32, doc
 from boilerhouse.workloads.machine import WORKLOAD, WorkloadPhase
@@ -48,7 +48,14 @@ Command = Annotated[
     Meta(min_length=1, max_length=256),
     doc("Program and arguments, run without a shell."),
 ]
-Directory = Annotated[str, Meta(max_length=512, pattern=ABSOLUTE)]
+Directory = Annotated[
+    str,
+    Meta(
+        max_length=512,
+        pattern=ABSOLUTE,
+        extra={MEANING: "an absolute path such as /workspace, without . or .., // or a colon"},
+    ),
+]
 Seconds = Annotated[Int32, Meta(le=31_536_000)]
 
 
@@ -60,7 +67,12 @@ class Image(Model, frozen=True):
     ref: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=1024, pattern=IMAGE),
+            Meta(
+                min_length=1,
+                max_length=1024,
+                pattern=IMAGE,
+                extra={MEANING: "an image reference such as python:3.12 or host.example/team/app"},
+            ),
             doc("Reference of an image: [registry[:port]/]name[:tag][@digest]."),
         ]
         | None
@@ -68,7 +80,12 @@ class Image(Model, frozen=True):
     dockerfile: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=512, pattern=RELATIVE),
+            Meta(
+                min_length=1,
+                max_length=512,
+                pattern=RELATIVE,
+                extra={MEANING: "a relative path such as box/Dockerfile"},
+            ),
             doc("Path of a Dockerfile, relative to the operator's directory of workloads."),
         ]
         | None
@@ -178,7 +195,13 @@ class HttpGet(Model, frozen=True):
 
     port: Annotated[Port, doc("Port of the instance.")]
     path: Annotated[
-        str, Meta(max_length=2048, pattern=r"^/[!-~]*\Z"), doc("Path of the request.")
+        str,
+        Meta(
+            max_length=2048,
+            pattern=r"^/[!-~]*\Z",
+            extra={MEANING: "a path that begins with /, without blanks"},
+        ),
+        doc("Path of the request."),
     ] = "/"
 
 
@@ -225,7 +248,9 @@ class Entrypoint(Model, frozen=True):
     args: Annotated[tuple[Argument, ...], Meta(max_length=256), doc("Its arguments.")] = ()
     workdir: (
         Annotated[
-            str, Meta(max_length=4096, pattern=r"^/[^\x00]*\Z"), doc("Directory to run it in.")
+            str,
+            Meta(max_length=4096, pattern=r"^/[^\x00]*\Z", extra={MEANING: "an absolute path"}),
+            doc("Directory to run it in."),
         ]
         | None
     ) = None

@@ -76,29 +76,29 @@ class Box(Struct, frozen=True, rename="camel"):
         ({"label": "a", "lid": True, "free": {"x": [1, None]}, "unknown": 1}, []),
         ({"label": "a", "lid": True, "choice": None}, []),
         ({}, ["box.label: required"]),
-        ([], ["box: Expected `object`, got `array`"]),
+        ([], ["box: must be an object, not a list"]),
         ({"label": "a"}, ["box: a box has a lid or a bottom"]),
         ({"label": "a", "lid": True, "bottom": True}, ["box.lid: no lid on a bottom"]),
         (
             {"label": "too long", "items": [{"size": 0}, 3], "notes": {"a": 1}, "choice": {}},
             [
-                "box.label: Expected `str` of length <= 5",
+                "box.label: must have at most 5 characters",
                 "box.items[0].name: required",
-                "box.items[0].size: Expected `int` >= 1",
-                "box.items[1]: Expected `object`, got `int`",
-                "box.notes.a: Expected `str`, got `int`",
+                "box.items[0].size: must be at least 1",
+                "box.items[1]: must be an object, not an integer",
+                "box.notes.a: must be a string, not an integer",
                 "box.choice: exactly one of one and otherOne and from must be set",
             ],
         ),
         (
             {"label": "a", "lid": True, "items": [{"name": name} for name in "abc"]},
-            ["box.items: Expected `array` of length <= 2"],
+            ["box.items: must have at most 2 items"],
         ),
         (
             {"label": "a", "lid": True, "items": [{"name": "a"}, {"name": "a", "size": 2}]},
-            ["box.items[1]: there already"],
+            ["box.items[1]: duplicate item"],
         ),
-        ({"label": "a", "lid": True, "marks": ["x", "y", "x"]}, ["box.marks[2]: there already"]),
+        ({"label": "a", "lid": True, "marks": ["x", "y", "x"]}, ["box.marks[2]: duplicate item"]),
     ],
 )
 def test_all_problems_are_listed(raw: object, expected: list[str]) -> None:
