@@ -66,6 +66,10 @@ class Application(Protocol):
 class ListenError(Exception):
     """A listener cannot be opened; the message says which and why."""
 
+    def __init__(self, message: str, *, in_use: bool = False) -> None:
+        super().__init__(message)
+        self.in_use = in_use
+
 
 def _choosable(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
     """Leave out offered subprotocols that are no tokens, such as kubectl's for port-forward.
@@ -320,7 +324,8 @@ def bind(host: str, ports: Sequence[int]) -> socket.socket:
             bound.close()
             if error.errno == errno.EADDRINUSE and candidate != ports[-1]:
                 continue
-            raise ListenError(f"cannot listen on {host}:{candidate}: {error.strerror}") from error
+            why = f"cannot listen on {host}:{candidate}: {error.strerror}"
+            raise ListenError(why, in_use=error.errno == errno.EADDRINUSE) from error
         bound.setblocking(False)
         return bound
     raise AssertionError("the last candidate returns or raises")

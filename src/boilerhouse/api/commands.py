@@ -30,7 +30,8 @@ _MISSING = ("executable file not found", "no such file or directory", "not found
 _DENIED = ("permission denied", "exec format error", "is a directory")
 _HALTED = "is halted"
 _NO_CONTAINER = "container not found"
-_DEAD = (_NO_CONTAINER, "is not running", "not running", "cannot exec in a stopped")
+_DEAD = (_NO_CONTAINER, "is not running", "not running", "cannot exec in a stopped",
+         "before it could be entered")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,11 +135,11 @@ def _bad_path(raw: bytes) -> Problem | None:
     """Refuse a path that would be read as another one."""
     path = raw.partition(b"?")[0]
     if b"//" in path:
-        return _refusal(path, "an empty part of a path names nothing")
+        return _refusal(path, "a part of it is empty")
     if b"%" not in path and path.isascii():
         return None
     if _CODED_SLASH.search(path):
-        return _refusal(path, "no name contains a slash or a backslash")
+        return _refusal(path, "a part of it has a slash or a backslash, which no name has")
     try:
         unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
@@ -150,4 +150,4 @@ def _bad_path(raw: bytes) -> Problem | None:
 def _refusal(path: bytes, why: str) -> Problem:
     if b"/tenants/" in path:
         return Problem(400, "BadTenantId", f"{why}: {TENANT_RULE}")
-    return Problem(400, "BadPath", f"this path cannot be read: {why}")
+    return Problem(400, "BadPath", f"this path names nothing: {why}")

@@ -23,6 +23,9 @@ PORT = 3000
 KEY_VARIABLE = "BOILERHOUSE_API_KEY"
 
 
+KEY_CHARACTERS = 16
+
+
 def bind_api(host: str, port: int, *, key: str) -> socket.socket:
     """Bind the API's port; without a key only where nobody else can reach it."""
     host = "127.0.0.1" if host == "localhost" else host
@@ -30,7 +33,27 @@ def bind_api(host: str, port: int, *, key: str) -> socket.socket:
         raise ListenError(
             f"will not listen on {host} without a key: set {KEY_VARIABLE}, or use 127.0.0.1"
         )
-    return bind(host, [port])
+    if not is_loopback(host) and is_weak(key):
+        raise ListenError(
+            f"will not listen on {host} with the key in {KEY_VARIABLE}, which can be guessed: make"
+            f" one of {KEY_CHARACTERS} characters or more, such as by"
+            f' export {KEY_VARIABLE}="$(head -c 24 /dev/urandom | base64)"'
+        )
+    try:
+        return bind(host, [port])
+    except ListenError as error:
+        if not error.in_use:
+            raise
+        other = port + 1 if port < 65535 else port - 1
+        raise ListenError(
+            f"{error}: end what listens there, or choose another port with --port {other}"
+            f" (make up ARGS='--port {other}')"
+        ) from error
+
+
+def is_weak(key: str) -> bool:
+    """Whether a key could be guessed by whoever may try often: too short, or of few characters."""
+    return len(key) < KEY_CHARACTERS or len(set(key)) < KEY_CHARACTERS // 2
 
 
 def address_of(bound: socket.socket) -> str:

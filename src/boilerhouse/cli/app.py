@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from boilerhouse.cli import image, remote, snapshot_line
+from boilerhouse.cli.plainhelp import plain_help
 from boilerhouse.cli.startup import UpLine, imports, require_embedded
 
 _UP = UpLine()
@@ -76,18 +77,24 @@ def up(
     host: Annotated[
         str,
         typer.Option(
-            help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY."
+            metavar="ADDRESS",
+            help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY.",
         ),
     ] = _UP.host,
     port: Annotated[
-        int, typer.Option(help="Port of the REST API; 0 is any.", min=0, max=65535)
+        int,
+        typer.Option(metavar="PORT", help="Port of the REST API; 0 is any.", min=0, max=65535),
     ] = _UP.port,
     kube_host: Annotated[
-        str, typer.Option(help="Address of the Kubernetes API. Loopback unless you mean it.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address of the Kubernetes API. Loopback unless you mean it."
+        ),
     ] = _UP.kube_host,
     kube_port: Annotated[
         int | None,
         typer.Option(
+            metavar="PORT",
             help="Port of the Kubernetes API. Default: the one used before, "
             "else 6443 or the next free one.",
             min=0,
@@ -139,12 +146,20 @@ remote.add_to(app)
 snapshot_line.add_to(app)
 app.add_typer(image.app, name="image")
 
-Context = Annotated[str, typer.Option(help="Context of the kubeconfig; default: the current one.")]
-Namespace = Annotated[
-    str, typer.Option(help="Namespace to work in; default: $K8S_NAMESPACE, else boilerhouse.")
+Context = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Context of the kubeconfig; default: the current one."),
 ]
-Image = Annotated[str, typer.Option(help="The product's own image, for agents and helper.")]
-ApiUrl = Annotated[str, typer.Option(help="Where instances find the REST API.")]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="Namespace to work in; default: $K8S_NAMESPACE, else boilerhouse."
+    ),
+]
+Image = Annotated[
+    str, typer.Option(metavar="NAME", help="The product's own image, for agents and helper.")
+]
+ApiUrl = Annotated[str, typer.Option(metavar="URL", help="Where instances find the REST API.")]
 
 
 @app.command()
@@ -154,7 +169,10 @@ def operator(
     image: Image = "boilerhouse",
     api_url: ApiUrl = "",
     probes_port: Annotated[
-        int, typer.Option(help="Port of /healthz, /readyz and /metrics.", min=0, max=65535)
+        int,
+        typer.Option(
+            metavar="PORT", help="Port of /healthz, /readyz and /metrics.", min=0, max=65535
+        ),
     ] = 8081,
 ) -> None:
     """Run the operator on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
@@ -167,9 +185,14 @@ def operator(
 def api(
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on. Anything but loopback needs BOILERHOUSE_API_KEY."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. Anything but loopback needs BOILERHOUSE_API_KEY.",
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 3000,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65535)
+    ] = 3000,
     context: Context = "",
     namespace: Namespace = "",
     image: Image = "boilerhouse",
@@ -187,7 +210,8 @@ def gen(
         bool, typer.Option("--check", help="Write nothing; fail and name the files that differ.")
     ] = False,
     root: Annotated[
-        Path, typer.Option(help="The repository.", file_okay=False, exists=True)
+        Path,
+        typer.Option(metavar="DIRECTORY", help="The repository.", file_okay=False, exists=True),
     ] = Path(),
 ) -> None:
     """Write the files generated from the models: CRDs and lifecycle pages."""
@@ -202,3 +226,6 @@ def version() -> None:
     from boilerhouse.version import version as release
 
     typer.echo(f"boilerhouse {release()}")
+
+
+plain_help(app)

@@ -116,6 +116,8 @@ def run(rest: Rest, kind: str, name: str | None, output: str) -> int:
     plural = plural_of(kind)
     path = plural if name is None else f"{plural}/{segment(name)}"
     _, found = rest.call("GET", path)
+    if not _is_ours(found):
+        raise Failure(f"{rest.url} answers, but not as a Boilerhouse does: is it one?")
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     elif output == "yaml":
@@ -131,6 +133,14 @@ def run(rest: Rest, kind: str, name: str | None, output: str) -> int:
         else:
             typer.echo(table(TABLES[plural], _rows(plural, items), SystemClock().now()))
     return 0
+
+
+def _is_ours(found: Any) -> bool:
+    """Whether an answer has the shape of ours: some other server answers with JSON, too."""
+    items = found if isinstance(found, list) else [found]
+    return all(
+        isinstance(item, Mapping) and ("name" in item or "tenantId" in item) for item in items
+    )
 
 
 def _rows(plural: str, items: Sequence[Item]) -> Sequence[Item]:

@@ -16,7 +16,7 @@ app = typer.Typer(
 )
 
 PIECE = 1 << 20
-Name = Annotated[str, typer.Argument(help="Name of the image.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the image.", show_default=False)]
 
 
 @app.command("ls", epilog=SERVER)
@@ -36,6 +36,7 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
+            metavar="FILE",
             help="What `docker save` writes, or an OCI layout as a tar.",
             exists=True,
             dir_okay=False,
@@ -45,7 +46,9 @@ def import_(
     ],
     name: Annotated[
         str | None,
-        typer.Option(help="Name for the only image; default: the names in the archive."),
+        typer.Option(
+            metavar="NAME", help="Name for the only image; default: the names in the archive."
+        ),
     ] = None,
 ) -> None:
     """Import the images of an archive."""

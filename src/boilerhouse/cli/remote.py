@@ -34,12 +34,24 @@ class Plain(StrEnum):
     JSON = "json"
 
 
-Tenant = Annotated[str, typer.Argument(help="Who the instance is for.", show_default=False)]
-Workload = Annotated[str, typer.Argument(help="Name of the workload.", show_default=False)]
-Instance = Annotated[
-    str, typer.Argument(help="Name of the instance, as `claim` prints it.", show_default=False)
+Tenant = Annotated[
+    str, typer.Argument(metavar="TENANT", help="Who the instance is for.", show_default=False)
 ]
-Wait = Annotated[float, typer.Option(help="Seconds to wait for the outcome.", min=0, max=300)]
+Workload = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="Name of the workload.", show_default=False)
+]
+Instance = Annotated[
+    str,
+    typer.Argument(
+        metavar="INSTANCE", help="Name of the instance, as `claim` prints it.", show_default=False
+    ),
+]
+Wait = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", help="How long to wait for the outcome, up to 300.", min=0, max=300
+    ),
+]
 Output = Annotated[Plain, typer.Option("--output", "-o", help="How to print it.")]
 
 
@@ -83,7 +95,8 @@ def apply(
     file: Annotated[
         list[str],
         typer.Option(
-            "--file", "-f", help="File of YAML or JSON; - is stdin. May be repeated.",
+            "--file", "-f", metavar="FILE",
+            help="File of YAML or JSON; - is stdin. May be repeated.",
             show_default=False,
         ),
     ],
@@ -102,13 +115,15 @@ def get(
     kind: Annotated[
         str,
         typer.Argument(
+            metavar="KIND",
             help="workloads, pools, claims, triggers, instances, tenants, images, secrets or "
             "configmaps.",
             show_default=False,
         ),
     ],
     name: Annotated[
-        str | None, typer.Argument(help="One of them; all if left out.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help="One of them; all if left out.", show_default=False),
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = (
         Format.TABLE
@@ -177,7 +192,9 @@ def exec_(
     instance: Instance,
     command: Annotated[
         list[str],
-        typer.Argument(help="Program and arguments, after --.", show_default=False),
+        typer.Argument(
+            metavar="COMMAND", help="Program and arguments, after --.", show_default=False
+        ),
     ],
     stdin: Annotated[bool, typer.Option("-i", "--stdin", help="Pass our input on.")] = False,
     terminal: Annotated[bool, typer.Option("-t", "--tty", help="Give it a terminal.")] = False,
@@ -195,7 +212,9 @@ def why(
     what: Annotated[
         str,
         typer.Argument(
-            help="claim/NAME, pool/NAME, workload/NAME or trigger/NAME.", show_default=False
+            metavar="KIND/NAME",
+            help="claim/NAME, pool/NAME, workload/NAME or trigger/NAME.",
+            show_default=False,
         ),
     ],
     output: Output = Plain.TEXT,
@@ -210,11 +229,13 @@ def logs(
     instance: Instance,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it writes.")] = False,
     tail: Annotated[
-        int | None, typer.Option(help="Only the last lines.", min=0, show_default=False)
+        int | None,
+        typer.Option(metavar="LINES", help="Only the last lines.", min=0, show_default=False),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
+            metavar="WHEN",
             help="Only what is newer: a duration (90s, 10m, 1h30m) or an RFC 3339 time.",
             show_default=False,
         ),

@@ -9,10 +9,12 @@ into one header and nowhere else: no message, no log, no argument that others co
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
@@ -137,14 +139,31 @@ class Rest:
         try:
             yield
         except httpx2.ConnectError as error:
-            raise Failure(
-                f"nobody answers at {self.url}: start it with `boilerhouse up`,"
-                f" or set {URL_VARIABLE}"
-            ) from error
+            raise Failure(self._not_reached(error)) from error
         except httpx2.TimeoutException as error:
             raise Failure(f"{self.url} did not answer in time") from error
         except httpx2.HTTPError as error:
             raise Broke(f"the connection to {self.url} broke: {error}") from error
+
+    def _not_reached(self, error: BaseException) -> str:
+        """Say what kept us from connecting: the name, the certificate, or that nobody listens."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, socket.gaierror):
+                host = urlsplit(self.url).hostname
+                return f"{host} is not known ({cause.strerror}): is {URL_VARIABLE} right?"
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return (
+                    f"the certificate of {self.url} is not trusted ({cause.verify_message}): name"
+                    " its authority in SSL_CERT_FILE"
+                )
+            if isinstance(cause, ssl.SSLError):
+                why = cause.reason or cause
+                return f"{self.url} does not speak TLS as we do ({why}): is it http://?"
+            cause = cause.__cause__ or cause.__context__
+        return (
+            f"nobody answers at {self.url}: start it with `boilerhouse up`, or set {URL_VARIABLE}"
+        )
 
     def _failure(self, status: int, content: bytes) -> Failure:
         try:
@@ -167,7 +186,9 @@ class Rest:
 
 
 def segment(text: str) -> str:
-    """Write a name as one part of a path; one that cannot be is for the server to refuse."""
+    """Write a name as one part of a path; what else cannot be one is for the server to refuse."""
     if text in ("", ".", ".."):
         raise Failure(f"{text!r} cannot be a name", 2)
+    if "/" in text or "\\" in text:
+        raise Failure(f"{text!r} cannot be a name: it has a slash or a backslash", 2)
     return quote(text, safe="")

@@ -21,15 +21,24 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 @snapshot.command(epilog=SERVER)
 def ls(
     tenant: Annotated[
-        str | None, typer.Argument(help="Of one tenant; of all if left out.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TENANT", help="Of one tenant; of all if left out.", show_default=False
+        ),
     ] = None,
     workload: Annotated[
         str | None,
-        typer.Argument(help="Every version of this tenant and workload.", show_default=False),
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="Every version of this tenant and workload.",
+            show_default=False,
+        ),
     ] = None,
     of_workload: Annotated[
         str | None,
-        typer.Option("--workload", "-w", help="Of one workload.", show_default=False),
+        typer.Option(
+            "--workload", "-w", metavar="WORKLOAD", help="Of one workload.", show_default=False
+        ),
     ] = None,
     versions: Annotated[
         bool, typer.Option("--versions", help="All versions, not only the current ones.")
@@ -49,11 +58,13 @@ def ls(
 def get(
     tenant: Tenant,
     workload: Workload,
-    version: Annotated[str, typer.Option(help="Number of the version, or `current`.")] = "current",
+    version: Annotated[
+        str, typer.Option(metavar="VERSION", help="Number of the version, or `current`.")
+    ] = "current",
     file: Annotated[
         str | None,
         typer.Option(
-            "--file", "-f",
+            "--file", "-f", metavar="FILE",
             help="Where to write it; - is stdout. Default: TENANT-WORKLOAD.tar.gz.",
             show_default=False,
         ),
@@ -70,10 +81,13 @@ def get(
 def put(
     tenant: Tenant,
     workload: Workload,
-    file: Annotated[str, typer.Argument(help="A gzip tar; - is stdin.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A gzip tar; - is stdin.", show_default=False)
+    ],
     expect: Annotated[
         str | None,
         typer.Option(
+            metavar="DIGEST",
             help="Only if the current version has this digest; `none`: if nothing is stored.",
             show_default=False,
         ),
@@ -92,7 +106,12 @@ def rm(
     workload: Workload,
     version: Annotated[
         int | None,
-        typer.Option(help="Only this version; everything if left out.", min=0, show_default=False),
+        typer.Option(
+            metavar="VERSION",
+            help="Only this version; everything if left out.",
+            min=0,
+            show_default=False,
+        ),
     ] = None,
     yes: Yes = False,
     output: Output = Plain.TEXT,
@@ -108,7 +127,10 @@ def restore(
     tenant: Tenant,
     workload: Workload,
     version: Annotated[
-        int, typer.Argument(help="Number of the version, as `ls` prints it.", show_default=False)
+        int,
+        typer.Argument(
+            metavar="VERSION", help="Number of the version, as `ls` prints it.", show_default=False
+        ),
     ],
     output: Output = Plain.TEXT,
 ) -> None:

@@ -25,6 +25,7 @@ from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
 from boilerhouse.cli.advice import KINDS, Advice, not_watched
+from boilerhouse.cli.banner import Served, banner, own_command
 from boilerhouse.cli.descriptors import Division, TooFewDescriptors, take_descriptors
 from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.cli.household import Means, household, operator_of
@@ -44,7 +45,6 @@ from boilerhouse.kube.client import ALL, Client
 from boilerhouse.listening import ListenError
 from boilerhouse.loop.eventloop import EventLoop
 from boilerhouse.loop.watchdog import watched
-from boilerhouse.version import version
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
 
@@ -144,7 +144,17 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         stack.enter_context(watched())  # from now on callers wait
         running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))
         lacking = [*platform.shortcomings(), *await _not_watched(means.client)]
-        STDOUT.write(_where(world, means.api_url, lacking) + "\n")
+        served = Served(
+            host=line.host,
+            api=means.api_url,
+            key=bool(key),
+            kube=world.address,
+            socket=world.socket,
+            kubeconfig=world.kubeconfig,
+            directory=world.directory,
+            notes=tuple(lacking),
+        )
+        STDOUT.write(banner(served, own_command()) + "\n")
         if not is_loopback(line.kube_host):
             log.warning(
                 "up.kubernetes_api_open_to_the_network",
@@ -185,24 +195,3 @@ async def _not_watched(client: Client) -> list[str]:
         items = (await client.list(resource, namespace=ALL, fields=elsewhere)).items
         found |= {item.metadata.namespace for item in items}
     return [not_watched(name, NAMESPACE) for name in sorted(found)]
-
-
-def _where(world: World, api: str, lacking: list[str]) -> str:
-    notes = "".join(f"\nNote: {words}\n" for words in lacking)
-    return f"""\
-Boilerhouse {version()} is up.
-
-  API              {api}
-  Kubernetes API   {world.address}
-  also on          {world.socket}
-  kubeconfig       {world.kubeconfig}
-
-In another terminal:
-
-  export KUBECONFIG={world.kubeconfig}
-  export BOILERHOUSE_URL={api}
-  boilerhouse get workloads
-  kubectl get bhw,bhp,bhc,bht
-{notes}
-Stop it with Ctrl-C; what is stored stays in {world.directory}.
-"""

@@ -49,7 +49,7 @@ def inspect(incoming: Incoming, limits: Limits, overlays: Sequence[str]) -> Coun
         if bad.code == "too-large":
             raise Refused(413, "too-large", limits.told(bad.message)) from None
         raise Refused(
-            422, "bad-archive", f"this is not an archive of a snapshot: {bad.message}"
+            422, "bad-archive", f"this is not a gzip tar of a snapshot: {bad.message}"
         ) from None
     finally:
         os.close(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +99,25 @@ def test_without_a_key_only_loopback_is_bound() -> None:
             bind_api(host, 0, key="")
     bind_api("127.0.0.1", 0, key="").close()
     bind_api("localhost", 0, key="").close()
-    bind_api("0.0.0.0", 0, key="k").close()
+    bind_api("127.0.0.1", 0, key="k").close()
+    bind_api("0.0.0.0", 0, key="0f4c29d1a8b35e67").close()
+
+
+@pytest.mark.parametrize("key", ["sesame", "short-of-sixtee", "a" * 40, "abcabc" * 5])
+def test_a_key_that_can_be_guessed_opens_nothing_to_the_network(key: str) -> None:
+    """Refused with a command that makes a better one; the key is not shown."""
+    wanted = r"16 characters or more, .*export BOILERHOUSE_API_KEY="
+    with pytest.raises(ListenError, match=wanted) as caught:
+        bind_api("0.0.0.0", 0, key=key)
+    assert key not in str(caught.value)
+
+
+def test_a_port_in_use_says_how_to_choose_another() -> None:
+    """By the option, and by way of make."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=r"in use: .* --port \d+ \(make up ARGS='--port"):
+            bind_api("127.0.0.1", port, key="")
 
 
 async def token_of(rest: Rest, tenant: str, workload: str = "web") -> dict[str, str]:

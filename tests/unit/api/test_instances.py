@@ -149,6 +149,20 @@ async def test_exec_in_a_dead_instance_is_a_conflict(rest: Rest, instance: str) 
     assert "Failed" in answer.json()["error"]
 
 
+async def test_exec_in_an_instance_that_is_just_killed_is_a_conflict(
+    rest: Rest, instance: str
+) -> None:
+    """Out of memory, say: 409 and what happened, not a failure of the cluster."""
+
+    async def killed(socket: Socket, argv: list[str]) -> int:
+        raise ApiError("the container ended, or was killed, before it could be entered")
+
+    rest.node.programs["ls"] = killed
+    answer = await run(rest, instance, "ls")
+    assert (answer.status_code, answer.json()["code"]) == (409, "InstanceNotRunning")
+    assert "was killed" in answer.json()["error"]
+
+
 async def test_exec_in_a_halted_instance_is_a_conflict(rest: Rest, instance: str) -> None:
     """Its node says so: 409 with what to do, not a failure of the cluster."""
 

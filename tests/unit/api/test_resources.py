@@ -156,7 +156,8 @@ async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
     assert (await rest.get("/health")).json() == {"status": "ok"}
     passes = (await rest.get(f"/why/claim/{claim}")).json()["passes"]
     assert passes[-1]["seen"]["claim"]["tenant"] == "alice"
-    assert (await rest.get("/why/claim/nobody")).status_code == 404
+    nobody = await rest.get("/why/claim/nobody")
+    assert (nobody.status_code, nobody.json()["error"]) == (404, "there is no claim named 'nobody'")
     assert (await rest.get("/why/pod/x")).status_code == 400
     await rest.http.request("MADEUP", "/api/v1/health")
     metrics = (await rest.http.get("/metrics")).text
@@ -165,6 +166,37 @@ async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
     schema = (await rest.http.get("/schema")).json()
     assert "/api/v1/tenants/{tenant}/claim" in schema["paths"]
     assert (await rest.http.get("/schema/openapi.yaml")).status_code == 200
+
+
+async def test_a_spec_is_refused_in_words(rest: Rest) -> None:
+    """What a field must be, not how a program checks it."""
+    spec = {
+        **SPEC,
+        "image": {"ref": "Not An Image"},
+        "filesystem": {"overlayDirs": ["work"]},
+        "network": {"access": "none", "expose": [{"guest": 1}, {"guest": 1}]},
+        "entrypoint": {"cmd": ["a"]},
+    }
+    answer = await rest.http.put("/api/v1/workloads/web", json={"spec": spec})
+    assert answer.status_code == 422
+    errors = answer.json()["details"]["errors"]
+    assert "spec.network.expose[1]: duplicate item" in errors
+    assert "spec.entrypoint.cmd: must be a string or null, not a list" in errors
+    (path,) = [one for one in errors if "overlayDirs[0]" in one]
+    assert "must be an absolute path" in path and "x00" not in path
+    (image,) = [one for one in errors if "image.ref" in one]
+    assert "must be an image reference such as" in image
+    answer = await rest.http.post("/api/v1/workloads", json={"name": 3, "spec": []})
+    assert answer.status_code == 400
+    assert "`" not in answer.json()["error"], answer.text
+
+
+async def test_a_path_that_names_nothing_says_why(rest: Rest) -> None:
+    """A coded slash, and an empty part."""
+    answer = await rest.get("/why/claim/a%2Fb")
+    assert (answer.status_code, "a slash or a backslash" in answer.json()["error"]) == (400, True)
+    answer = await rest.http.get("/api/v1//claims")
+    assert (answer.status_code, "part of it is empty" in answer.json()["error"]) == (400, True)
 
 
 async def test_unknown_paths_and_methods(rest: Rest) -> None:

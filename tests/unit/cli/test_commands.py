@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,20 @@ def test_help_names_every_command(runner: CliRunner) -> None:
     for arguments in ([], ["--help"], ["-h"]):
         output = runner.invoke(app, arguments).output
         assert all(name in output for name in ("up", "gen", "version"))
+
+
+LINES = [
+    *("apply", "get", "claim", "release", "exec", "logs", "why", "idle", "up", "operator", "api"),
+    *("gen", "image ls", "image import", "image rm"),
+    *("snapshot ls", "snapshot get", "snapshot put", "snapshot rm", "snapshot restore"),
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_help_speaks_of_things_and_not_of_types(runner: CliRunner, line: str) -> None:
+    """`TENANT` and `FILE`, not `{tenant}` and `<list[str]>`."""
+    output = runner.invoke(app, [*line.split(), "--help"]).output
+    assert not re.search(r"[{}]|<(?!=|text|table)|\b(str|int|float)\b", output), output
 
 
 def test_version_is_the_installed_one(runner: CliRunner) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.cli.app import app
 from boilerhouse.cli.apply import warnings_of
 from boilerhouse.cli.why import decided
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import API_VERSION, claim_name
+from boilerhouse.embedded.http.pki import ensure
 from boilerhouse.kube.resources import SECRETS
 from boilerhouse.kube.wire import Socket
 from tests.controllers.world import SPEC
@@ -406,3 +409,56 @@ async def test_failures_say_what_to_do_next(shell: Shell) -> None:
     assert scheme.exit_code == 2
     unknown = await shell.run("claim", "alice", "nothing")
     assert (unknown.exit_code, "'nothing'" in unknown.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://nowhere.invalid:3000", "nowhere.invalid is not known"),
+        ("http://127.0.0.1:9", "nobody answers"),
+    ],
+)
+async def test_what_keeps_us_from_connecting_is_said(shell: Shell, url: str, words: str) -> None:
+    """A name that is not known is no server that does not run."""
+    failed = await shell.run("get", "pools", BOILERHOUSE_URL=url)
+    assert (failed.exit_code, words in failed.stderr) == (1, True), failed.stderr
+
+
+async def test_tls_that_fails_is_said(shell: Shell, tmp_path: Path) -> None:
+    """A certificate that nobody vouches for, and a server that speaks plain HTTP."""
+    pki = ensure(tmp_path / "pki", SystemClock())
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pki.server)
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0, ssl=tls) as server:
+        port = server.sockets[0].getsockname()[1]
+        failed = await shell.run("get", "pools", BOILERHOUSE_URL=f"https://127.0.0.1:{port}")
+    assert (failed.exit_code, "is not trusted" in failed.stderr) == (1, True), failed.stderr
+    plain = shell.address.replace("http://", "https://")
+    failed = await shell.run("get", "pools", BOILERHOUSE_URL=plain)
+    assert (failed.exit_code, "is it http://?" in failed.stderr) == (1, True), failed.stderr
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"items": []}', b"[1]", b'"hello"', b'[{"a": 1}]'])
+async def test_some_other_server_is_not_taken_for_ours(shell: Shell, body: bytes) -> None:
+    """JSON alone does not make a Boilerhouse: no empty table is printed."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        got = await shell.run("get", "pools", BOILERHOUSE_URL=f"http://127.0.0.1:{port}")
+    assert (got.exit_code, got.stdout, "is it one?" in got.stderr) == (1, "", True), got.stderr
+
+
+async def test_a_slash_in_a_name_is_said(shell: Shell) -> None:
+    """Before anything is sent, and by the name."""
+    failed = await shell.run("logs", "claim/x")
+    assert (failed.exit_code, "'claim/x' cannot be a name" in failed.stderr) == (2, True)

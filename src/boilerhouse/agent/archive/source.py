@@ -69,7 +69,7 @@ class Inflater:
             self._skip_padding()
             return False
         if not self._compressed.startswith(_MAGIC):
-            raise BadArchive("bad-gzip", "this is not gzip")
+            raise BadArchive("bad-gzip", "it is not compressed by gzip")
         self._gzip = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
         self._begun = True
         return True

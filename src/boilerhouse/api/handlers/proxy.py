@@ -53,7 +53,7 @@ _NOT_SENT = frozenset(
 _NOT_ANSWERED = frozenset(
     {
         "cache-control", "clear-site-data", "connection", "content-security-policy",
-        "content-type", "keep-alive", "service-worker-allowed", "set-cookie", "set-cookie2",
+        "content-type", "date", "keep-alive", "service-worker-allowed", "set-cookie", "set-cookie2",
         "strict-transport-security", "trailer", "transfer-encoding", "upgrade", "x-frame-options",
         "x-content-type-options",
     }

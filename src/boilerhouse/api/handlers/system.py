@@ -106,7 +106,11 @@ async def why(kind: FromPath[str], name: FromPath[str], house: TheHouse) -> Resp
         raise bad_request(f"kind: {kind!r} is none of claim, pool, trigger, workload")
     key = Key(house.client.namespace, name)
     if not house.operator.recorder.passes(controller, key):
-        raise not_found("Pass", f"{controller}/{name}")
+        noun = controller.removesuffix("s")
+        if name not in {one.metadata.name for one in listed(getattr(house.informers, controller))}:
+            raise not_found(noun.capitalize(), name)
+        message = f"{noun} {name!r} has not been looked at since this process started"
+        raise Problem(404, "NothingRecorded", message)
     body = house.operator.recorder.bundle(controller, key)
     return Response(body, media_type="application/json")
 

@@ -212,7 +212,7 @@ class _Server:
                 self._started(number, pid, failure)
             else:
                 text = gathered[1:].decode(errors="replace")
-                error = text or "the container could not be entered"
+                error = text or "the container ended, or was killed, before it could be entered"
                 send(self._channel, {"id": number, "error": error, "errno": 0}, [])
             self._arrived()
 
