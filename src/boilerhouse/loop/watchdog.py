@@ -8,8 +8,8 @@ One thread answers everybody, so whatever holds it is felt by all. A stall has o
 
 * busy: the loop's thread computed, and the stack says what;
 * blocked: it waited in a system call or for a lock, and the stack says where;
-* starved: it had nothing to do with us. The watchdog's own thread came as late, because the machine
-  is overloaded or the process was stopped.
+* starved: it was ready and had no processor, since the machine is overloaded; or the whole process
+  was stopped, and the watchdog's own thread came as late.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import FrameType
 
 import msgspec
@@ -58,14 +58,14 @@ class Stall(msgspec.Struct, frozen=True):
 
     seconds: float
     processor: float
-    late: float  # by how much the watchdog's own thread came too late
+    starved: float  # of it, how long the thread was ready and no processor was free
     stack: tuple[str, ...]  # the innermost frame last
 
     @property
     def cause(self) -> str:
         if self.processor >= self.seconds / 2:
             return "busy"
-        return "starved" if self.late >= self.seconds / 2 else "blocked"
+        return "starved" if self.starved >= self.seconds / 2 else "blocked"
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -92,6 +92,7 @@ class Heartbeat:
         self._loop = loop
         self._thread = threading.get_ident()
         self._processor = time.pthread_getcpuclockid(self._thread)
+        self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         # Its own: the beat is no part of the work that happened to start the watchdog.
         self._context = contextvars.Context()
         # Replaced as a whole, so that a reader never sees half of a beat.
@@ -119,6 +120,13 @@ class Heartbeat:
         """Return the processor time of the loop's thread, asked from another thread."""
         return time.clock_gettime(self._processor)
 
+    def starved(self) -> float:
+        """Return how long the loop's thread has waited for a processor, in its whole life."""
+        try:
+            return int(self._schedule.read_bytes().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):  # a kernel that does not count it
+            return 0.0
+
 
 class Watchdog:
     """Watches one loop from a thread of its own."""
@@ -128,10 +136,12 @@ class Watchdog:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self._caught: _Caught | None = None  # the stall that goes on
+        self._starved = 0.0  # the thread's wait for processors, when all was well
         self._told: deque[float] = deque(maxlen=LINES)  # when the last lines were logged
         self._unreported = 0
 
     def start(self) -> None:
+        self._starved = self._heartbeat.starved()
         self._thread.start()
 
     def stop(self) -> None:
@@ -152,21 +162,26 @@ class Watchdog:
             stack = self._heartbeat.stack()
             if self._heartbeat.next is beat:  # or the stack is not of the stall
                 self._caught = _Caught(beat, stack)
+        starved = self._heartbeat.starved()
+        waited = max(late, starved - self._starved)
         if self._caught is not None:
             self._caught.late = max(self._caught.late, late)
             if self._caught.beat is beat and since >= ENDLESS and not self._caught.reported:
                 self._caught.reported = True
                 processor = self._heartbeat.processor() - beat.processor
-                self._report(Stall(since, processor, self._caught.late, self._caught.stack), True)
+                waited = max(waited, self._caught.late)
+                self._report(Stall(since, processor, waited, self._caught.stack), goes_on=True)
         while self._heartbeat.missed:
             missed, seconds, processor = self._heartbeat.missed.popleft()
             caught = self._caught
             if caught is None or caught.beat is not missed:
                 caught = _Caught(missed, ())
-            stall = Stall(seconds, processor, max(caught.late, late), caught.stack)
+            stall = Stall(seconds, processor, max(waited, caught.late), caught.stack)
             STALLS.labels(stall.cause).inc()
             SECONDS.observe(seconds)
             self._report(stall, goes_on=False)
+        if since < STALL:
+            self._starved = starved
 
     def _report(self, stall: Stall, goes_on: bool) -> None:
         now = _monotonic()
@@ -183,7 +198,7 @@ class Watchdog:
             cause=stall.cause,
             goes_on=goes_on,
             unreported=self._unreported,
-            stack=list(stall.stack),
+            stack="\n".join(stall.stack),  # a string, as structlog's renderers expect it
         )
         self._unreported = 0
 

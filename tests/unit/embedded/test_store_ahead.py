@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.storage.store import Key, Put, Store
+from boilerhouse.embedded.storage.store import MAX_AHEAD, Key, Put, Store
 from boilerhouse.kube.wire import MERGE_PATCH, Reply, Request
 from tests.unit.embedded.conftest import Embedded
 
@@ -107,3 +108,22 @@ async def test_a_patch_that_changes_nothing_waits_for_what_it_found(embedded: Em
     await _ask(embedded, "POST", ahead=True)
     assert (await _ask(embedded, "PATCH", "a")).status == 200
     assert (await _ask(embedded, "GET", "a")).status == 200
+
+
+async def test_writes_ahead_without_end_leave_the_loop_to_others(store: Store) -> None:
+    """Who only writes ahead waits for the disk now and then; none of the writes is refused."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    for number in range(4 * MAX_AHEAD):
+        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), ahead=True)
+    task.cancel()
+    assert turns >= 3
+    await store.submit()
+    assert len(store.scan("pods")) == 4 * MAX_AHEAD

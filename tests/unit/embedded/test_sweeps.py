@@ -11,8 +11,9 @@ import pytest
 
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.embedded.background import expiry
+from boilerhouse.embedded.storage import store as store_module
 from boilerhouse.embedded.storage.change import Stored
-from boilerhouse.embedded.storage.store import Key, Remove
+from boilerhouse.embedded.storage.store import Key, Put, Remove
 from tests.contract.driver import Api
 from tests.contract.objects import crd, owned
 from tests.unit.embedded.conftest import Embedded, Start
@@ -35,6 +36,77 @@ async def test_a_thousand_dependents_go_with_their_owner(api: Api) -> None:
         return await api.names("configmaps") == []
 
     await api.until(none_left, timeout=10)
+
+
+MANY = 1500
+
+
+async def filled(embedded: Embedded, namespace: str) -> None:
+    """Store ConfigMaps past the API: it is about how they go."""
+    for number in range(MANY):
+        name = f"c{number}"
+        body = config_map(name, namespace=namespace, uid=name)
+        await embedded.store.submit(Put(Key("configmaps", namespace, name), body), ahead=True)
+    await embedded.store.submit()
+
+
+async def test_a_collection_larger_than_the_store_takes_at_once_is_deleted(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it goes, the answer has all of it, and writes in the midst of it are not refused."""
+    api = embedded.api
+    await filled(embedded, "default")
+    monkeypatch.setattr(store_module, "MAX_PENDING", 100)
+    deleting = asyncio.create_task(api.call("DELETE", api.path("configmaps")))
+    written = 0
+    while not deleting.done():
+        (await api.create("secrets", {"metadata": {"name": f"s{written}"}})).ok()
+        written += 1
+    assert len((await deleting).ok()["items"]) == MANY
+    assert await api.names("configmaps") == []
+    assert written > 5, "others had their turn"
+
+
+async def test_a_namespace_with_more_than_the_store_takes_at_once_goes(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is emptied in batches, and then it is gone; it can be listed and watched meanwhile."""
+    api = embedded.api
+    (await api.create("namespaces", {"metadata": {"name": "full"}})).ok()
+    await filled(embedded, "full")
+    watch = embedded.store.watch("configmaps", embedded.store.revision, "full")
+    monkeypatch.setattr(store_module, "MAX_PENDING", 100)
+    (await api.delete("namespaces", "full")).ok()
+    for _ in range(MANY):
+        assert (await anext(watch)).type == "DELETED"
+    await api.gone("namespaces", "full", timeout=30)
+
+
+async def test_a_definition_with_more_objects_than_the_store_takes_at_once_goes(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = embedded.api
+    definition = crd("widgets", "Widget", {"type": "object"})
+    (await api.create("customresourcedefinitions", definition)).ok()
+    resource = definition["metadata"]["name"]
+    await api.until(lambda: _served(api), timeout=10)
+    for number in range(MANY):
+        body = {
+            "kind": "Widget",
+            "apiVersion": "contract.example.com/v1",
+            "metadata": {"name": f"w{number}", "namespace": "default", "uid": f"w{number}"},
+        }
+        key = Key(resource, "default", f"w{number}")
+        await embedded.store.submit(Put(key, body), ahead=True)
+    await embedded.store.submit()
+    monkeypatch.setattr(store_module, "MAX_PENDING", 100)
+    (await api.delete("customresourcedefinitions", resource)).ok()
+    await api.gone("customresourcedefinitions", resource, timeout=30)
+    assert embedded.store.scan(resource) == []
+
+
+async def _served(api: Api) -> bool:
+    return (await api.call("GET", api.path("widgets"))).code == 200
 
 
 async def test_dependents_of_an_owner_lost_while_we_were_away(start: Start) -> None:

@@ -8,7 +8,6 @@ Installed kinds are a function of the stored CRDs: at the start all of them are 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -104,12 +103,12 @@ class Definitions:
             return
         kind = self._registry.of_resource(name)
         if kind is not None:
-            pending = [
-                self._removal.delete(kind, stored, DeleteOptions())
+            staying = (
+                stored.key
                 for stored in self._store.scan_head(name)
                 if "deletionTimestamp" not in stored.body["metadata"]
-            ]
-            await asyncio.gather(*pending)
+            )
+            await self._removal.sweep(kind, staying, DeleteOptions())
         definition, own = self._dying(name), self._registry.of_resource(RESOURCE)
         if definition is None or own is None or self._store.scan_head(name):
             return

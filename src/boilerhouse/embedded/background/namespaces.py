@@ -10,6 +10,7 @@ go, the sweep goes on. Level-triggered, and begun anew at every start.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 from boilerhouse.core.clock import Clock, rfc3339
@@ -23,10 +24,10 @@ from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.request.refusals import not_found
 from boilerhouse.embedded.request.rendering import object_reply
 from boilerhouse.embedded.request.routing import Target
-from boilerhouse.embedded.storage.store import Change, Key, Store
+from boilerhouse.embedded.storage.store import Change, Key, Store, Stored
 from boilerhouse.embedded.verbs.deletion import DeleteOptions
 from boilerhouse.embedded.verbs.objects import Verbs, check_version, decode, key_of
-from boilerhouse.embedded.verbs.removal import Removal
+from boilerhouse.embedded.verbs.removal import BATCH, Removal
 from boilerhouse.kube.wire import Reply, Request
 
 
@@ -111,22 +112,25 @@ class Namespaces:
 
     async def _sweep(self, namespace: str) -> dict[str, list[Body]]:
         """Delete everything in it that is not on its way out; return what is still there."""
-        pending = []
-        for kind in self._registry.all():
-            if not kind.namespaced:
-                continue
-            for item in self._store.scan_head(kind.resource, namespace):
-                stored = self._store.head(item.key)  # a quota changes with what it counts
-                if stored is not None and "deletionTimestamp" not in stored.body["metadata"]:
-                    options = DeleteOptions(propagationPolicy="Background")
-                    pending.append(self._removal.delete(kind, stored, options))
-        await asyncio.gather(*pending)
-        left = {
-            kind.resource: [s.body for s in self._store.scan_head(kind.resource, namespace)]
-            for kind in self._registry.all()
-            if kind.namespaced
-        }
-        return {resource: bodies for resource, bodies in left.items() if bodies}
+        kinds = [kind for kind in self._registry.all() if kind.namespaced]
+        options = DeleteOptions(propagationPolicy="Background")
+        for kind in kinds:
+            there = self._store.scan_head(kind.resource, namespace)
+            await self._removal.sweep(kind, self._staying(there), options)
+        left: dict[str, list[Body]] = {}
+        for kind in kinds:
+            for number, stored in enumerate(self._store.scan_head(kind.resource, namespace)):
+                left.setdefault(kind.resource, []).append(stored.body)
+                if number % BATCH == 0:
+                    await asyncio.sleep(0)
+        return left
+
+    def _staying(self, there: list[Stored]) -> Iterator[Key]:
+        """Name those that are not being deleted, each when it is its turn."""
+        for item in there:
+            stored = self._store.head(item.key)  # a quota changes with what it counts
+            if stored is not None and "deletionTimestamp" not in stored.body["metadata"]:
+                yield item.key
 
 
 def _conditions(remaining: dict[str, list[Body]], now: str) -> list[dict[str, Any]]:

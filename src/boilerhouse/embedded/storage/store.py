@@ -67,6 +67,7 @@ __all__ = [
 
 # How much may wait for the disk before writers are turned away.
 MAX_PENDING = 10_000
+MAX_AHEAD = 256
 MAX_PENDING_BYTES = 256 << 20
 # Past versions are removed from disk this many at a time, or this many bytes.
 TRIM_AT = 256
@@ -185,7 +186,9 @@ class Store:
         that a power loss right after a failing fsync leaves it open. Removing an object that the
         head does not have is a mistake of the caller: ValueError.
 
-        With `ahead` the result is there at once, as a promise that only a later write keeps.
+        With `ahead` the result is there at once, as a promise that only a later write keeps; unless
+        `MAX_AHEAD` writes wait for the disk. Who writes ahead without end would never wait
+        otherwise, and nobody else would have the event loop.
         """
         future: asyncio.Future[list[Stored]] = self._loop.create_future()
         waiting = len(self._pending)
@@ -193,6 +196,7 @@ class Store:
             busy = f"the store is busy: {waiting} writes wait for the disk"
             future.set_exception(StoreFailed("the store is closed" if self._closed else busy))
             return future
+        ahead = ahead and waiting < MAX_AHEAD
         changes: list[Change] = []
         size = 0
         try:

@@ -4,14 +4,14 @@ DELETE ──► preconditions ──► deletion.decide ──► Writer ──
 collector, namespaces, definitions, eviction ──► delete() ─┘
 
 `delete` and `edit_metadata` decide and submit before they return; only the commit is awaited. So a
-sweep over thousands of objects reads each head and writes it in the same breath, and pays for few
-commits.
+sweep over thousands of objects reads each head and writes it in the same breath, and a commit takes
+a batch of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from boilerhouse.core.clock import Clock
@@ -22,7 +22,7 @@ from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.request.refusals import forbidden, not_allowed, not_found
 from boilerhouse.embedded.request.rendering import object_reply, value_reply
 from boilerhouse.embedded.request.routing import Target
-from boilerhouse.embedded.storage.store import Store, Stored
+from boilerhouse.embedded.storage.store import Key, Store, Stored
 from boilerhouse.embedded.verbs import deletion, preparing
 from boilerhouse.embedded.verbs.deletion import DeleteOptions, Gone, Unchanged
 from boilerhouse.embedded.verbs.listing import Lists, Page
@@ -32,6 +32,8 @@ from boilerhouse.kube.wire import Reply, Request
 
 # The one that Boilerhouse keeps everything in is needed as much as those that every server has.
 _UNDELETABLE = (*ALWAYS, NAMESPACE)
+
+BATCH = 32  # objects in one turn of the event loop, some milliseconds
 
 
 class Removal:
@@ -66,16 +68,30 @@ class Removal:
             raise not_allowed()
         options = deletion.read_options(request)
         page = self._lists.page(target, request)
-        pending = []
-        for item in page.items:
-            stored = self._store.head(item.key)
-            if stored is None or options.dryRun:
-                continue
-            deletion.check_preconditions(kind, stored, options)
-            pending.append(self.delete(kind, stored, options))
-        await asyncio.gather(*pending)
+        if not options.dryRun:
+            await self.sweep(kind, [item.key for item in page.items], options)
         shown = Page(page.items, self._store.revision)
         return self._lists.reply(kind, shown, request, rendering)
+
+    async def sweep(self, kind: Kind, keys: Iterable[Key], options: DeleteOptions) -> None:
+        """Delete many objects, a batch at a time; those that are gone by then are left out.
+
+        A batch waits for the disk before the next is begun. So however many they are, others have
+        the event loop in between, and the store is never asked for more than it takes.
+        """
+        pending: list[asyncio.Future[tuple[bool, Stored]]] = []
+        try:
+            for key in keys:
+                stored = self._store.head(key)
+                if stored is None:
+                    continue
+                deletion.check_preconditions(kind, stored, options)
+                pending.append(self.delete(kind, stored, options))
+                if len(pending) == BATCH:
+                    batch, pending = pending, []
+                    await asyncio.gather(*batch)
+        finally:
+            await asyncio.gather(*pending)
 
     def delete(
         self, kind: Kind, stored: Stored, options: DeleteOptions
