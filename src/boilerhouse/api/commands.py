@@ -18,6 +18,7 @@ from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.instances.pods import crashes
+from boilerhouse.instances.pods import instance as seen_of
 from boilerhouse.kube.exec import CommandTimeout
 from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.status import ApiError, BadRequest, NotFound
@@ -62,6 +63,8 @@ def refuse_dead(pod: Pod, claim: Claim | None) -> None:
     if phase != "Running":
         why = pod.status.reason or pod.status.message
         raise _dead(name, phase, f"its phase is {phase}" + (f": {why}" if why else ""))
+    if seen_of(pod).backing_off:
+        raise _dead(name, phase, _not_running(pod, ""))
     if claim is not None and phase_of(claim) == ClaimPhase.RELEASING:
         # Halted, or about to be: a command would hang, and end with the instance.
         raise _halted(name, phase, "its files are being saved, and it goes then")
@@ -73,7 +76,8 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
     if isinstance(error, CommandTimeout):
         raise error
     if error.status_code in (400, 404, 500) and any(words in said for words in _DEAD):
-        raise _dead(pod.metadata.name, pod.status.phase, _not_running(pod, error)) from error
+        why = _not_running(pod, error.message)
+        raise _dead(pod.metadata.name, pod.status.phase, why) from error
     if _HALTED in said:
         why = "its files are being saved or restored"
         raise _halted(pod.metadata.name, pod.status.phase, why) from error
@@ -86,7 +90,7 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
     raise error
 
 
-def _not_running(pod: Pod, error: ApiError) -> str:
+def _not_running(pod: Pod, said: str) -> str:
     """Say why there is no program to run anything beside: nodes say only that there is none."""
     crashed = crashes(pod)
     if crashed:
@@ -94,9 +98,9 @@ def _not_running(pod: Pod, error: ApiError) -> str:
             f"its program {crashed}, and is started again after a back-off; see"
             f" `boilerhouse logs {pod.metadata.name} --previous`"
         )
-    if _NO_CONTAINER in error.message.lower():
+    if not said or _NO_CONTAINER in said.lower():
         return "its program does not run now, and is started again"
-    return error.message
+    return said
 
 
 def _halted(name: str, phase: str, why: str) -> Problem:

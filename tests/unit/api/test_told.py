@@ -120,9 +120,12 @@ async def test_a_crash_loop_is_told_at_once(rest: Rest) -> None:
         raise NotFound('container not found ("tenant")')
 
     rest.node.programs["echo"] = gone
-    refused = await rest.post(f"/instances/{name}/exec", {"command": ["echo"]})
-    assert refused.status_code == 409
-    assert "crashed 3 times: exit code 7, and is started again" in refused.json()["error"]
+    for accept in ("application/json", "application/x-ndjson"):
+        headers = {"accept": accept}
+        path = f"/instances/{name}/exec"
+        refused = await rest.post(path, {"command": ["echo"]}, headers=headers)
+        assert refused.status_code == 409
+        assert "crashed 3 times: exit code 7, and is started again" in refused.json()["error"]
 
     await rest.world.kubelet.behave(running)
     await rest.world.until(PODS, name, lambda pod: pod.ready)
