@@ -103,4 +103,5 @@ def newest(events: Sequence[Event]) -> str:
 
 
 def _told_at(event: Event) -> datetime:
-    return event.last_timestamp or event.event_time or event.first_timestamp or _LONG_AGO
+    told = event.last_timestamp or event.event_time or event.first_timestamp
+    return told or event.metadata.creation_timestamp or _LONG_AGO
