@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent import freezing
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet import bwrap
 from boilerhouse.embedded.kubelet.container import Exit, Mount, SandboxError
@@ -365,6 +364,11 @@ async def test_commands_run_in_a_frozen_container_that_allows_them(pod: PodSandb
     await ticking.close()
 
 
+def processor_time(pid: int) -> int:
+    """Return what a process has used, in nanoseconds."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
 async def test_who_has_no_share_left_stands_still_and_gets_no_larger_one(pod: PodSandbox) -> None:
     """A container that is held back cannot stop: it is let run so far, and not a bit further."""
     container = await pod.start(shell("while :; do :; done", cpu=0.02), Heard())
@@ -375,7 +379,9 @@ async def test_who_has_no_share_left_stands_still_and_gets_no_larger_one(pod: Po
     limit = (group.by_controller["cpu"] / file).read_text()
     for _ in range(3):
         await container.freeze()
-        assert all(freezing.state(pid) == "T" for pid in container.processes())
+        spent = [processor_time(pid) for pid in container.processes()]
+        await asyncio.sleep(0.12)  # more than one period of its share
+        assert [processor_time(pid) for pid in container.processes()] == spent
         assert (group.by_controller["cpu"] / file).read_text() == limit
         container.thaw()
 

@@ -53,9 +53,14 @@ def waiting(opened: Bubblewrapped) -> list[int]:
 
 
 def stocked(opened: Bubblewrapped) -> list[Path]:
-    memory = opened.groups.create("a-look").by_controller["memory"]
-    found = list(memory.parent.glob("stock.*"))
-    opened.groups.create("a-look").remove()
+    """Return where those that wait go last: whoever is there is in all of its groups."""
+    look = opened.groups.create("a-look")
+    last = look.joined[-1]
+    if look.freezer is None:
+        found = list(last.parent.glob("stock.*"))
+    else:
+        found = list(last.parent.parent.glob(f"stock.*/{last.name}"))
+    look.remove()
     return found
 
 

@@ -9,7 +9,8 @@ Who was on the list and is dead when looked at is no rest either: it may have le
 does the same before it is listed. Such chains were seen to pass for an empty room.
 
 Most programs start others by vfork: until the child has its own program the parent hangs in the
-kernel and cannot stop. A child that was stopped in that moment is let go on until it is past it.
+kernel and cannot stop. A child that was stopped in that moment is let go on until it is past it;
+one that is not past it after a second stays stopped, and its parent is at rest (vforking.py).
 
 A process rests when every thread of it does. Its first thread may be a zombie while others run on,
 and a thread within a system call stops only when that ends: so threads are looked at, one by one.
@@ -22,6 +23,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from boilerhouse.agent import vforking
+from boilerhouse.agent.vforking import Vforking, fields, unexecuted
 
 SECONDS = 10.0  # what a standstill may take
 _LOOKS = 8  # in a row, before the processor is left to others for a moment
@@ -29,8 +34,10 @@ _SHORTEST, _LONGEST = 0.001, 0.05
 _DEAD = frozenset("ZXx")
 _AT_REST = frozenset("Tt") | _DEAD
 _HANGS = "D"
-_NOT_EXECUTED = 0x40  # PF_FORKNOEXEC: forked, and still with the program of its parent
+_VFORK_SECONDS = 1.0  # for a child of vfork to get its own program
+_STOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
+R = TypeVar("R")
 Numbers = Callable[[], Iterable[int]]
 Send = Callable[[int, int], None]  # a signal to a process; one that is gone is no error
 
@@ -52,14 +59,13 @@ async def freeze(
     out of it may have forked. `let_run` is called once if they do not stop at once, which they may
     need a processor for.
     """
-    time = asyncio.get_running_loop().time
-    deadline = time() + seconds
+    looks = _Looks(numbers, send, asyncio.get_running_loop().time)
     pause = _SHORTEST
     try:
-        while restless := await _to_its_end(numbers, send):
+        while restless := await to_its_end(looks.look):
             if pause == _SHORTEST:
                 let_run()
-            if time() >= deadline:
+            if looks.seconds >= seconds:
                 raise Restless(f"the tenant did not come to rest in {seconds:g} s: {restless}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST)
@@ -68,13 +74,13 @@ async def freeze(
         raise
 
 
-async def _to_its_end(numbers: Numbers, send: Send) -> str:
-    """Look in a thread, which cannot be cut off: it must not stop anybody after a thaw."""
-    looking = asyncio.create_task(asyncio.to_thread(_look, numbers, send))
+async def to_its_end(work: Callable[[], R]) -> R:
+    """Work in a thread, which cannot be cut off: it must not stop a process after a thaw."""
+    working = asyncio.create_task(asyncio.to_thread(work))
     try:
-        return await asyncio.shield(looking)
+        return await asyncio.shield(working)
     except asyncio.CancelledError:
-        await asyncio.wait({looking})
+        await asyncio.wait({working})
         raise
 
 
@@ -97,61 +103,94 @@ def state(pid: int) -> str:
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  many, and only their names
             with contextlib.suppress(OSError):
-                letters.add(_fields(f"/proc/{pid}/task/{thread}/stat")[0].decode())
+                letters.add(fields(f"/proc/{pid}/task/{thread}/stat")[0].decode())
     if letters <= _DEAD:
         return ""
     return min(letters - _AT_REST, default="T")
 
 
-def _fields(file: str) -> list[bytes]:
-    """Return what proc(5) says from the third field on: state, parent, …, flags the seventh."""
-    with open(file, "rb") as opened:  # noqa: PTH123  one of thousands
-        # The name before it is the tenant's choice and may hold anything, brackets too.
-        return opened.read().rpartition(b")")[2].split()
+def halted(pid: int) -> bool:
+    """Tell whether a process is stopped, or will be before its program takes another step."""
+    if state(pid) == "T":
+        return True
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            pending = [line.split()[1] for line in file if line.startswith((b"SigPnd", b"ShdPnd"))]
+        return any(int(mask, 16) & _STOP_PENDING for mask in pending)
+    return False
 
 
-def _look(numbers: Numbers, send: Send) -> str:
-    """Look a few times; return nothing once two looks agree, else what speaks against it."""
-    before: set[int] | None = None
-    buried: set[int] = set()
-    restless = ""
-    for _ in range(_LOOKS):
-        letters = {pid: state(pid) for pid in numbers()}
-        moving = {pid: letter for pid, letter in letters.items() if letter not in ("", "T")}
-        awaited = _awaited(letters)
-        for pid in moving.keys() - awaited:
-            send(pid, signal.SIGSTOP)
-        for pid in awaited:
-            send(pid, signal.SIGCONT)
-        dead = {pid for pid, letter in letters.items() if not letter}
-        restless = _words(moving, dead - buried)
-        seen = set(letters) - dead
-        if not restless and before == seen:
-            return ""
-        if awaited:
-            break  # they need a moment
-        before = None if restless else seen
-        buried = dead
-    return restless or "its processes come and go"
+class _Looks:
+    """Looks at processes, each of which stops who moves."""
+
+    def __init__(self, numbers: Numbers, send: Send, time: Callable[[], float]) -> None:
+        self._numbers = numbers
+        self._send = send
+        self._time = time
+        self._began = time()
+        self._vforking = Vforking()
+
+    @property
+    def seconds(self) -> float:
+        return self._time() - self._began
+
+    def look(self) -> str:
+        """Look a few times; return nothing once two looks agree, else what speaks against it."""
+        before: set[int] | None = None
+        buried: set[int] = set()
+        restless = ""
+        for _ in range(_LOOKS):
+            letters = {pid: state(pid) for pid in self._numbers()}
+            moving = {pid: letter for pid, letter in letters.items() if letter not in ("", "T")}
+            hanging = {pid for pid, letter in moving.items() if letter == _HANGS}
+            awaited = unexecuted(set(letters), hanging)
+            if self.seconds >= _VFORK_SECONDS:
+                for pid in self._waiting(hanging, letters, awaited):
+                    del moving[pid]
+                awaited = {}
+            for pid in moving.keys() - awaited.keys():
+                self._send(pid, signal.SIGSTOP)
+            for pid in awaited:
+                self._send(pid, signal.SIGCONT)
+            dead = {pid for pid, letter in letters.items() if not letter}
+            restless = _words(moving, dead - buried)
+            seen = set(letters) - dead
+            if not restless and before == seen:
+                return ""
+            if awaited:
+                break  # they need a moment
+            before = None if restless else seen
+            buried = dead
+        return restless or "its processes come and go"
+
+    def _waiting(
+        self, hanging: set[int], letters: dict[int, str], awaited: dict[int, int]
+    ) -> list[int]:
+        """Return those that cannot take a step, since who they wait for is halted."""
+        found = []
+        for pid in hanging:
+            children = [child for child, parent in awaited.items() if parent == pid]
+            stopped = sum(letters[child] == "T" for child in children)
+            if self._vforking.at_rest(pid, stopped, self.seconds):
+                # Should the child be killed, its parent must not run for that.
+                self._send(pid, signal.SIGSTOP)
+                found.append(pid)
+        return found
 
 
-def _awaited(letters: dict[int, str]) -> set[int]:
-    """Return those that a parent may hang in the kernel for, until they have their own program."""
-    hanging = {pid for pid, letter in letters.items() if letter == _HANGS}
-    if not hanging:
-        return set()
-    found = set()
-    for pid in letters:
-        with contextlib.suppress(OSError):
-            fields = _fields(f"/proc/{pid}/stat")
-            if int(fields[1]) in hanging and int(fields[6]) & _NOT_EXECUTED:
-                found.add(pid)
-    return found
+def why_restless(pids: Iterable[int]) -> str:
+    """Say in words which of these processes keeps a tenant from coming to rest."""
+    letters = {pid: state(pid) for pid in pids}
+    moving = {pid: letter for pid, letter in letters.items() if letter not in ("", "T")}
+    hanging = [pid for pid, letter in moving.items() if letter == _HANGS]
+    return _words({pid: moving[pid] for pid in hanging or moving}, set(letters) - set(moving))
 
 
 def _words(moving: dict[int, str], died: set[int]) -> str:
     for pid, letter in moving.items():
         if letter == _HANGS:
-            return f"process {pid} is held up in the kernel, by a disk or a network file system"
+            place = vforking.waits_in(pid, pid)
+            where = f" (in {place})" if place else ""
+            return f"process {pid} waits in the kernel{where} for something that does not come"
         return f"process {pid} does not stop, or others appear faster than they can be stopped"
     return "its processes come and go faster than they can be stopped" if died else ""

@@ -128,7 +128,7 @@ class PodProcesses:
     def _kill(self) -> None:
         # Once is enough: who is halted cannot fork.
         for pid in self._numbers():
-            if freezing.state(pid) == "T":
+            if freezing.halted(pid):
                 _send(pid, signal.SIGKILL)
 
     async def _watch(self) -> None:

@@ -21,7 +21,7 @@ from tests.mutants import hook
 
 hook.install()
 
-from boilerhouse.agent import freezing  # noqa: E402  by then it may be wrong
+from boilerhouse.agent import freezing, vforking  # noqa: E402  by then it may be wrong
 from boilerhouse.agent.freezing import Restless  # noqa: E402
 from boilerhouse.agent.processes import PodProcesses  # noqa: E402
 
@@ -40,6 +40,16 @@ with open(os.environ["OUT"], "ab", buffering=0) as out:
     while True:
         subprocess.run(["true"], close_fds=False)
         out.write(b"x")
+"""
+VFORK_HANGS = """
+import ctypes, os, signal
+out = os.open(os.environ["OUT"], os.O_WRONLY | os.O_APPEND)
+CLONE_VFORK, number = 0x4000, {"x86_64": 56, "aarch64": 220}[os.uname().machine]
+if ctypes.CDLL(None).syscall(number, CLONE_VFORK | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+    os.write(out, b"c")
+    while True:
+        signal.pause()
+os.write(out, b"p")
 """
 THREADS = """
 import ctypes, os, threading
@@ -61,6 +71,47 @@ async def vforks(pod: PodProcesses) -> None:
     """Whoever hangs in the kernel until its child has a program is no obstacle."""
     with tenant(sys.executable, "-c", VFORKS) as out:
         await stands_still_and_goes_on(pod, out)
+
+
+async def vfork_hangs(pod: PodProcesses) -> None:
+    """A parent whose child never gets a program of its own comes to rest with it."""
+    with tenant(sys.executable, "-c", VFORK_HANGS) as out:
+        await grown(out, 0)
+        async with asyncio.timeout(8):
+            await pod.freeze()
+        await pod.thaw()
+        await pod.freeze()
+        await pod.kill()
+        async with asyncio.timeout(5):
+            while pod.of_tenant():  # noqa: ASYNC110  the kernel's doing
+                await asyncio.sleep(0.002)
+        assert out.read_text() == "c", "its parent took a step"
+
+
+async def vfork_unnamed(pod: PodProcesses) -> None:
+    """The same for an agent that may not see what a process waits for."""
+    vforking.waits_in = lambda pid, thread: ""
+    await vfork_hangs(pod)
+
+
+async def a_disk_is_no_vfork(pod: PodProcesses) -> None:
+    """A process that waits in the kernel for anything else is not at rest, whatever child it has.
+
+    There is no disk to wait for here: the kernel names another place.
+    """
+    vforking.waits_in = lambda pid, thread: "io_schedule"
+    with tenant(sys.executable, "-c", VFORK_HANGS) as out:
+        await grown(out, 0)
+
+        def numbers() -> list[int]:
+            return [process.pid for process in pod.of_tenant()]
+
+        try:
+            await freezing.freeze(numbers, os.kill, seconds=2)
+        except Restless as error:
+            assert "waits in the kernel (in io_schedule)" in str(error), error
+        else:
+            raise AssertionError("it came to rest")
 
 
 async def zombie_leader(pod: PodProcesses) -> None:
@@ -199,6 +250,9 @@ STORIES: dict[str, Story] = {
     for story in (
         forks,
         vforks,
+        vfork_hangs,
+        vfork_unnamed,
+        a_disk_is_no_vfork,
         zombie_leader,
         newcomers,
         commands,

@@ -1,6 +1,7 @@
 """Memory, CPU and process limits, where the machine lets us set them.
 
     Groups.find ─► Group per container ─► its directories ─► entering.py, staging.py join them
+                                     └─► Freezer: the processes of it, command by command
 
 Two generations of cgroups: one tree (v2), or one per controller (v1, also beside an empty v2). In
 both we use a subtree of the group we run in, so whoever started us bounds us as a whole. Where that
@@ -18,8 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
+
+from boilerhouse.embedded.kubelet.freezer import Freezer, listed
+
+log = structlog.get_logger(__name__)
+
 _CONTROLLERS = ("memory", "cpu", "pids")
 _PROCESSES = 4096
+_PROCESSES_SHARE = 0.75  # of all that the machine can number, for all containers together
+_PAUSES = (0.001, 0.002, 0.005, 0.01, *(0.02,) * 500)  # seconds between tries to remove a group
 _PERIOD = 100_000
 _SUPERVISOR = "supervisor"
 _SOCKETS = "memory.kmem.tcp.limit_in_bytes"
@@ -33,6 +42,18 @@ class Group:
     by_controller: Mapping[str, Path] = field(default_factory=dict)
     unified: bool = False
     sockets: bool = False  # v1: the kernel can limit the memory of their buffers
+    freezer: Freezer | None = None  # None where the kernel has none that is ours
+
+    @property
+    def joined(self) -> tuple[Path, ...]:
+        """Where the container's own processes go."""
+        return self.directories if self.freezer is None else (*self.shared, self.freezer.main)
+
+    @property
+    def shared(self) -> tuple[Path, ...]:
+        """Where the processes of a command go, beside the group of its own that it has then."""
+        # v2: below the group that has the limits, which is as good as in it.
+        return () if self.unified and self.freezer is not None else self.directories
 
     @property
     def oom_file(self) -> Path | None:
@@ -76,12 +97,7 @@ class Group:
         """Return the processes in the group; None where there are no groups."""
         if not self.directories:
             return None
-        try:
-            return [int(pid) for pid in (self.directories[0] / "cgroup.procs").read_text().split()]
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENODEV):  # not there, or removed meanwhile
-                raise
-            return []
+        return listed(self.directories[0]) if self.freezer is None else self.freezer.processes()
 
     def oom_killed(self) -> bool:
         """Tell whether the kernel has killed a process here for want of memory."""
@@ -96,16 +112,28 @@ class Group:
 
     def remove(self) -> None:
         """Remove the group; its processes are dead, but the kernel may need a moment to notice."""
-        for directory in self.directories:
-            _remove(directory)
+        for directory in dict.fromkeys((*self._frozen_apart(), *self.directories)):
+            _remove_tree(directory)
+
+    def _frozen_apart(self) -> tuple[Path, ...]:
+        return () if self.freezer is None else (self.freezer.directory,)
 
 
 class Groups:
     """Where containers' groups are made. `unenforced` tells why none can be."""
 
-    def __init__(self, roots: dict[str, Path], *, unified: bool, unenforced: str | None) -> None:
+    def __init__(
+        self,
+        roots: dict[str, Path],
+        *,
+        unified: bool,
+        unenforced: str | None,
+        freezer: tuple[Path, bool] | None = None,
+    ) -> None:
+        """Use these; `freezer` is where processes are frozen, and whether that is version 2."""
         self._roots = roots
         self._unified = unified
+        self._freezer = freezer
         self.unenforced = unenforced
         self._sockets = bool(roots) and not unified and (roots["memory"] / _SOCKETS).exists()
 
@@ -126,16 +154,19 @@ class Groups:
         Subtrees of the dead, who were killed before they could clean up, are removed, with whoever
         is in them: the kernel would not let go of them otherwise.
         """
+        own = f"{name}-{os.getpid()}"
         try:
-            roots, unified = _subtrees(proc, f"{name}-{os.getpid()}")
+            roots, unified = _subtrees(proc, own)
         except _Unavailable as why:
             return cls({}, unified=False, unenforced=str(why))
-        for parent in {root.parent for root in roots.values()}:
+        freezer = _freezer(proc, own, roots["memory"] if unified else None)
+        for parent in {root.parent for root in _all(roots, freezer)}:
             for found in parent.glob(f"{name}-*"):
                 pid = found.name.rpartition("-")[2]
                 if pid.isdecimal() and not Path("/proc", pid).exists():
                     _clear(found)
-        return cls(roots, unified=unified, unenforced=None)
+        _write(roots["pids"] / "pids.max", _most_processes())
+        return cls(roots, unified=unified, unenforced=None, freezer=freezer)
 
     def create(self, name: str) -> Group:
         """Make a container's group; without enforcement, an empty one."""
@@ -146,18 +177,27 @@ class Groups:
             directory.mkdir(exist_ok=True)
         by_controller = {part: directories[self._roots[part]] for part in _CONTROLLERS}
         _write(by_controller["pids"] / "pids.max", _PROCESSES)
+        freezer = None
+        if self._freezer is not None:
+            root, unified = self._freezer
+            freezer = Freezer(root / name, unified=unified)
+            freezer.make()
         return Group(
             tuple(directories.values()),
             by_controller,
             unified=self._unified,
             sockets=self._sockets,
+            freezer=freezer,
         )
 
     def close(self) -> None:
-        """Remove the subtree; on v2 we stay in our own corner of it until we end."""
-        for root in set(self._roots.values()):
-            with contextlib.suppress(OSError):
-                root.rmdir()
+        """Remove the subtree, with whoever is left in it; on v2 we stay in our own corner."""
+        for root in _all(self._roots, self._freezer):
+            _clear(root)
+
+
+def _all(roots: dict[str, Path], freezer: tuple[Path, bool] | None) -> list[Path]:
+    return list(dict.fromkeys((*roots.values(), *((freezer[0],) if freezer else ()))))
 
 
 class _Unavailable(Exception):
@@ -178,6 +218,33 @@ def _subtrees(proc: Path, name: str) -> tuple[dict[str, Path], bool]:
         raise _Unavailable("no cgroups are mounted")
     root = _unified(_below(unified, own.get("", "/")), name)
     return dict.fromkeys(_CONTROLLERS, root), True
+
+
+def _freezer(proc: Path, name: str, limits: Path | None) -> tuple[Path, bool] | None:
+    """Return where processes can be frozen, and whether by version 2; None if nowhere.
+
+    `limits` is the subtree of the one tree there is, if there is only one.
+    """
+    if limits is not None:
+        return (limits, True) if (limits / "cgroup.freeze").exists() else None
+    split, unified = _mounts(proc)
+    own = _own(proc)
+    with contextlib.suppress(_Unavailable):
+        if unified is not None:
+            root = _subtree(_below(unified, own.get("", "/")), name)
+            if (root / "cgroup.freeze").exists():
+                return root, True
+            root.rmdir()
+    with contextlib.suppress(_Unavailable):
+        if "freezer" in split:
+            return _subtree(_below(split["freezer"], own.get("freezer", "/")), name), False
+    return None
+
+
+def _most_processes() -> int:
+    """Return how many all containers may have together; threads count, as they are numbered."""
+    limit = int(Path("/proc/sys/kernel/pid_max").read_text())
+    return max(_PROCESSES, int(limit * _PROCESSES_SHARE))
 
 
 def _subtree(parent: Path, name: str) -> Path:
@@ -263,26 +330,41 @@ def _write(path: Path, value: object) -> None:
 
 
 def _clear(subtree: Path) -> None:
-    """Remove the subtree of somebody dead; another who starts may be doing so at this moment."""
-    with contextlib.suppress(FileNotFoundError):
-        for leftover in subtree.iterdir():
-            if leftover.is_dir():
-                _kill(leftover)
-                _remove(leftover)
-    _remove(subtree)
+    """Remove a subtree with whoever is in it; another who starts may be doing so at this moment."""
+    for group in _tree(subtree):
+        _kill(group)
+    _remove_tree(subtree)
+
+
+def _tree(directory: Path) -> list[Path]:
+    """Return a group and all below it, the lowest first."""
+    try:
+        below = [path for path in directory.iterdir() if path.is_dir()]
+    except OSError:  # removed meanwhile
+        return []
+    return [*(found for path in below for found in _tree(path)), directory]
 
 
 def _kill(group: Path) -> None:
     """Kill who is in a group; those of another process namespace show as 0, and are not ours."""
-    with contextlib.suppress(FileNotFoundError):
-        for line in (group / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                if int(line):
-                    os.kill(int(line), signal.SIGKILL)
+    for pid in listed(group):
+        with contextlib.suppress(ProcessLookupError):
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+    state = group / "freezer.state"
+    with contextlib.suppress(OSError):
+        if state.exists():  # v1: who is frozen there cannot die
+            _write(state, "THAWED")
+
+
+def _remove_tree(directory: Path) -> None:
+    for group in _tree(directory):
+        _remove(group)
 
 
 def _remove(directory: Path) -> None:
-    for _ in range(200):
+    """Remove a group; who was killed there may need a while until the kernel is done with it."""
+    for pause in (*_PAUSES, 0.0):
         try:
             directory.rmdir()
             return
@@ -291,4 +373,5 @@ def _remove(directory: Path) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-        time.sleep(0.005)
+        time.sleep(pause)
+    log.warning("kubelet.cgroup_left", path=str(directory), processes=listed(directory))

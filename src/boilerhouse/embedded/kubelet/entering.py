@@ -44,13 +44,20 @@ _NAMESPACES = {
 def enter(request: dict[str, Any], program: bytes, fds: Sequence[int], report: int) -> None:
     """Start a program in the container whose pid 1 is named; report its pid. Returns never.
 
+    `session`, if it has one, is the cgroup that it gets for itself: it is made here, where whoever
+    asked for it need not wait for the kernel.
     `fds` are its three descriptors or, for a terminal, one socket on which to hand it out; of one
     that is `gated`, also where it waits for a byte until it may begin.
     `report` gets `p` and the pid in 8 bytes; if the program cannot be run, also `e` and why.
     """
     stdio, gate = (fds[:-1], fds[-1]) if request.get("gated") else (fds, -1)
     init = request["init"]
-    join(request["cgroups"])
+    session = request.get("session")
+    if session:
+        os.mkdir(session)  # noqa: PTH102  no pathlib in the fork server
+        join([*request["cgroups"], session])
+    else:
+        join(request["cgroups"])
     spaces = {
         name: os.open(f"/proc/{init}/ns/{name}", os.O_RDONLY)
         for name in ("net", *_NAMESPACES, "user")

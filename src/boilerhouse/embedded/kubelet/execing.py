@@ -13,6 +13,7 @@ import os
 import signal
 from typing import Any, Literal
 
+from boilerhouse.embedded.kubelet.execsession import Session
 from boilerhouse.embedded.kubelet.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.stdio import Stdio
 
@@ -20,13 +21,21 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
 class Program:
-    """A process in a container; implements `ExecProcess`."""
+    """A process in a container; implements `ExecProcess`. A command has a `session`."""
 
-    def __init__(self, child: Child, stdio: Stdio, name: str, gate: int = -1) -> None:
+    def __init__(
+        self,
+        child: Child,
+        stdio: Stdio,
+        name: str,
+        gate: int = -1,
+        session: Session | None = None,
+    ) -> None:
         self.stdio = stdio
         self._child = child
         self._name = name
         self._gate = gate
+        self._session = session
         self.start_error: str | None = None
         self._said = b""
         self._judge()
@@ -37,15 +46,23 @@ class Program:
             self._said = self.start_error.encode() + b"\n"
 
     @classmethod
-    async def start(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
+    async def start(
+        cls,
+        nursery: Nursery,
+        request: dict[str, Any],
+        stdio: Stdio,
+        session: Session | None = None,
+    ) -> Program:
         """Start it. A program that cannot be run is no error here: it ends at once, saying why."""
         try:
             child = await nursery.start_process({**request, "op": "enter"}, stdio.theirs)
         except BaseException:
             stdio.close()
+            if session is not None:
+                session.release()
             raise
         stdio.started()
-        return cls(child, stdio, request["argv"][0])
+        return cls(child, stdio, request["argv"][0], session=session)
 
     @classmethod
     async def stand(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
@@ -118,15 +135,20 @@ class Program:
         return 128 - code if code < 0 else code
 
     async def close(self) -> None:
-        """Kill it if it runs, with its process group; what outlived it is the container's."""
-        if not self._child.status.done():
-            self._child.signal(signal.SIGKILL, group=True)
+        """Kill it if it runs, with all it started; what outlived it is the container's."""
         self._close_gate()
         self.stdio.close()
         try:
+            if not self._child.status.done():
+                if self._session is not None:
+                    await self._session.kill(self._child.pid)
+                self._child.signal(signal.SIGKILL, group=True)
             await asyncio.shield(self._child.status)
         finally:
             self._child.release()
+            if self._session is not None:
+                self._session.release()
+                self._session = None
 
 
 def _words(failure: int) -> str:

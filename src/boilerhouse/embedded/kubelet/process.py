@@ -18,6 +18,7 @@ from boilerhouse.agent import freezing
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
 from boilerhouse.embedded.kubelet.execing import Program
+from boilerhouse.embedded.kubelet.execsession import CgroupSession, Session, TreeSession
 from boilerhouse.embedded.kubelet.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.stdio import Stdio
@@ -55,6 +56,7 @@ class Container:
         self._none_enters.set()
         self.frozen = False
         self._exec_allowed = True
+        self._background: set[asyncio.Future[None]] = set()
         self._started_at: datetime | None = None
 
     async def stand(self) -> None:
@@ -120,6 +122,8 @@ class Container:
         program.stdio.close()
         await program.close()
         os.close(self._init_fd)
+        while self._background:
+            await asyncio.wait(self._background)
         oom_killed = self.plot.group.oom_killed()
         if program.start_error is not None:
             return Exit(code, start_error=program.start_error)
@@ -158,6 +162,8 @@ class Container:
 
     def signal(self, number: int) -> None:
         if number == signal.SIGKILL:
+            if self._freezer_keeps_the_killed:
+                self._do_later(self._freezer_kill)
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
         elif self._program is not None:
@@ -165,6 +171,8 @@ class Container:
 
     async def kill(self) -> None:
         """Kill every process of the container and wait until they are gone."""
+        if self._freezer_keeps_the_killed:
+            await freezing.to_its_end(self._freezer_kill)
         # The death of pid 1 kills all others; its descriptor is readable when they are buried.
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
@@ -172,6 +180,22 @@ class Container:
         await asyncio.shield(self._bwrap.status)
         await self._init_gone()
         self._bwrap.release()
+
+    @property
+    def _freezer_keeps_the_killed(self) -> bool:
+        """Whether a kill has no effect until the container is thawed: cgroups v1."""
+        freezer = self.plot.group.freezer
+        return self.frozen and freezer is not None and not freezer.frees_the_killed
+
+    def _freezer_kill(self) -> None:
+        if self.plot.group.freezer is not None:
+            self.plot.group.freezer.kill_all()
+
+    def _do_later(self, work: Callable[[], None]) -> None:
+        """Do what may wait for the kernel beside everything else, before the container is over."""
+        doing = asyncio.ensure_future(asyncio.to_thread(work))
+        self._background.add(doing)
+        doing.add_done_callback(self._background.discard)
 
     async def _init_gone(self) -> None:
         gone = asyncio.Event()
@@ -219,7 +243,10 @@ class Container:
         try:
             await self._none_enters.wait()
             with self._unhindered() as let_run:
-                await freezing.freeze(self._here_or_gone, self._signal, let_run)
+                if (freezer := self.plot.group.freezer) is not None:
+                    await freezer.freeze(let_run)
+                else:
+                    await freezing.freeze(self._here_or_gone, self._signal, let_run)
         except BaseException:
             self.frozen, self._exec_allowed = False, True
             raise
@@ -251,7 +278,10 @@ class Container:
 
     def thaw(self) -> None:
         self.frozen, self._exec_allowed = False, True
-        freezing.thaw(self.processes, self._signal)
+        if (freezer := self.plot.group.freezer) is not None:
+            freezer.thaw()
+        else:
+            freezing.thaw(self.processes, self._signal)
 
     def _signal(self, pid: int, number: int) -> None:
         """Signal a process if it is still one of ours: its number may have changed hands."""
@@ -293,12 +323,36 @@ class Container:
         request["env"] = self._environment(env or {}, tty=tty)
         if workdir is not None:
             request["cwd"] = workdir
+        stdio = self._stdio(tty=tty, stdin=stdin)
+        session = self._session()
+        if isinstance(session, CgroupSession):
+            request["session"] = str(session.directory)
+            request["cgroups"] = [str(directory) for directory in self.plot.group.shared]
         self._entering += 1
         self._none_enters.clear()
+        starting = asyncio.create_task(Program.start(self._nursery, request, stdio, session))
+        starting.add_done_callback(self._entered)
         try:
-            stdio = self._stdio(tty=tty, stdin=stdin)
-            return await Program.start(self._nursery, request, stdio)
-        finally:
-            self._entering -= 1
-            if not self._entering:
-                self._none_enters.set()
+            # Not to be cut off half-way: who is on its way in must be known of until it is there.
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._unwanted)
+            raise
+
+    def _session(self) -> Session:
+        freezer = self.plot.group.freezer
+        if freezer is not None:
+            return CgroupSession(freezer, self._do_later)
+        return TreeSession(self.processes, self._signal)
+
+    def _entered(self, starting: asyncio.Task[Program]) -> None:
+        self._entering -= 1
+        if not self._entering:
+            self._none_enters.set()
+
+    def _unwanted(self, starting: asyncio.Task[Program]) -> None:
+        """End a command whose caller left before it had begun."""
+        if not starting.cancelled() and starting.exception() is None:
+            closing = asyncio.create_task(starting.result().close())
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)

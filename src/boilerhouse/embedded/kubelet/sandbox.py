@@ -246,7 +246,7 @@ class PodSandbox:
         """Start bwrap with pid 1, and return when the namespaces stand."""
         names = NO_NAMES if self._uplink is None else self._uplink.names
         place = {
-            "cgroups": [str(directory) for directory in plot.group.directories],
+            "cgroups": [str(directory) for directory in plot.group.joined],
             "uid": self.host_uid,
             "gid": self.host_gid,
         }

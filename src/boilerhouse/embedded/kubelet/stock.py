@@ -128,7 +128,7 @@ class Stock:
         plot = Plot(await asyncio.to_thread(self._groups.create, name))
         try:
             for _ in range(SEEDS):
-                request = {"op": "seed", "cgroups": [str(one) for one in plot.group.directories]}
+                request = {"op": "seed", "cgroups": [str(one) for one in plot.group.joined]}
                 received, fds = await self._nursery.request(request)
                 plot.add(received["seed"], *fds)
         except BaseException:
