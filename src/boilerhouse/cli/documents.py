@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from boilerhouse.cli.rest import Failure, segment
-from boilerhouse.core.names import API_VERSION
+from boilerhouse.core.names import API_VERSION, GROUP
 
 Body = dict[str, Any]
 
@@ -50,6 +50,36 @@ class Applied:
 
     def __str__(self) -> str:
         return f"{self.plural.removesuffix('s')}/{self.name}"
+
+
+def shaped(plural: str, found: Any) -> Any:
+    """Write what REST shows of our kinds in Kubernetes' shape, so that `apply` takes it again.
+
+    Several are a List. What cannot be applied (instances, Secrets without their values) stays.
+    """
+    kind = next((kind for kind, one in OUR_KINDS.items() if one == plural), None)
+    if kind is None:
+        return found
+    if isinstance(found, list):
+        items = [shaped(plural, item) for item in found]
+        return {"apiVersion": "v1", "kind": "List", "items": items}
+    # Our own annotations say what is going on with this very object: another must not have them.
+    about = {
+        "labels": found.get("labels") or {},
+        "annotations": {
+            key: value
+            for key, value in (found.get("annotations") or {}).items()
+            if not key.startswith(f"{GROUP}/")
+        },
+    }
+    server = {
+        "creationTimestamp": found.get("createdAt"),
+        "generation": found.get("generation"),
+        "resourceVersion": found.get("resourceVersion"),
+    }
+    told = {key: value for key, value in (about | server).items() if value}
+    body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": found["name"], **told}}
+    return body | {key: found[key] for key in ("spec", "status") if found.get(key)}
 
 
 def read(text: str, source: str) -> list[Applied]:

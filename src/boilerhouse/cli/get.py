@@ -10,6 +10,7 @@ import msgspec
 import typer
 import yaml
 
+from boilerhouse.cli.documents import shaped
 from boilerhouse.cli.rest import Failure, Rest, segment
 from boilerhouse.core.clock import SystemClock, parse_time
 
@@ -121,7 +122,7 @@ def run(rest: Rest, kind: str, name: str | None, output: str) -> int:
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     elif output == "yaml":
-        text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(shaped(plural, found), sort_keys=False, allow_unicode=True)
         typer.echo(text, nl=False)
     else:
         items = found if isinstance(found, list) else [found]

@@ -96,7 +96,7 @@ def apply(
         list[str],
         typer.Option(
             "--file", "-f", metavar="FILE",
-            help="File of YAML or JSON; - is stdin. May be repeated.",
+            help="File of YAML or JSON, such as `get -o yaml` prints; - is stdin. May be repeated.",
             show_default=False,
         ),
     ],

@@ -202,6 +202,44 @@ async def test_get_in_every_format(shell: Shell) -> None:
     assert (wrong.exit_code, "none of workloads" in wrong.stderr) == (2, True)
 
 
+async def test_what_get_prints_as_yaml_can_be_applied(shell: Shell) -> None:
+    """One object and several, back into the house they came from, and into an empty one."""
+    await shell.run("apply", "-f", "-", stdin=FILE)
+    other = FILE.replace("name: web", "name: other")
+    pool = {
+        "apiVersion": API_VERSION,
+        "kind": "BoilerhousePool",
+        "metadata": {"name": "warm", "annotations": {"note": "é: 1"}},
+        "spec": {"workloadRef": "web", "size": 0},
+    }
+    assert (await shell.run("apply", "-f", "-", stdin=other)).exit_code == 0
+    assert (await shell.run("apply", "-f", "-", stdin=yaml.safe_dump(pool))).exit_code == 0
+    one = (await shell.run("get", "workload", "web", "-o", "yaml")).stdout
+    shown = yaml.safe_load(one)
+    assert (shown["kind"], shown["metadata"]["labels"]) == ("BoilerhouseWorkload", {"team": "a"})
+    again = await shell.run("apply", "-f", "-", stdin=one)
+    assert (again.exit_code, again.stdout.split()[0]) == (0, "workload/web"), again.stderr
+    several = (await shell.run("get", "workloads", "-o", "yaml")).stdout
+    again = await shell.run("apply", "-f", "-", stdin=several)
+    told = [line.split() for line in again.stdout.splitlines()]
+    assert [name for name, _ in told] == ["workload/other", "workload/web"], again.stderr
+    assert "created" not in again.stdout
+    pools = (await shell.run("get", "pools", "-o", "yaml")).stdout
+    shell.rest.http.headers["authorization"] = f"Bearer {KEY}"
+    for path in ("pools/warm", "workloads/other"):
+        assert (await shell.rest.http.delete(f"/api/v1/{path}")).status_code < 300
+    await shell.rest.world.settles(lambda: _gone(shell, "pools/warm", "workloads/other"))
+    for text, said in ((several, "workload/other created"), (pools, "pool/warm created")):
+        made = await shell.run("apply", "-f", "-", stdin=text)
+        assert (made.exit_code, said in made.stdout) == (0, True), made.stderr
+    back = (await shell.rest.get("/pools/warm")).json()
+    assert (back["annotations"]["note"], back["spec"]["size"]) == ("é: 1", 0)
+
+
+async def _gone(shell: Shell, *paths: str) -> bool:
+    return all([(await shell.rest.get(f"/{path}")).status_code == 404 for path in paths])
+
+
 async def test_an_endpoint_without_a_port_is_its_host(shell: Shell) -> None:
     """Nothing is said of a port where there is none."""
     await shell.rest.world.workload("quiet", network={"access": "none"})
