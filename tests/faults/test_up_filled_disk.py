@@ -154,7 +154,8 @@ def test_a_killed_up_starts_again_on_a_full_disk(disk: Path) -> None:
     with on_this_machine(disk) as home:
         assert home.held("filler")["phase"] == "Active"
         assert condition(home)[0] == "True"
-        assert home.ask("POST", "/tenants/new/claim", {"workload": "box"}).status_code == 202
+        waiting = home.ask("POST", "/tenants/new/claim", {"workload": "box"}, params={"wait": 1})
+        assert waiting.status_code == 202, waiting.text
         instance = home.held("filler")["instanceId"]
         assert home.ask("POST", f"/instances/{instance}/destroy").status_code == 200
         filling.unlink()
