@@ -161,3 +161,45 @@ def test_a_killed_up_starts_again_on_a_full_disk(disk: Path) -> None:
         filling.unlink()
         soon("the reserve is whole", lambda: reserve(disk) == kept)
         home.in_phase("new", "Active")
+
+
+FILLS = """
+trap 'exit 0' TERM
+while ! [ -e /workspace/go ]; do sleep 0.1; done
+while :; do head -c 1M /dev/zero >> /workspace/all; done
+"""
+
+
+def test_who_writes_on_is_frozen_and_others_are_not(disk: Path) -> None:
+    """It fills the disk below its own limit, for ever: it is frozen, and thawed by cleaning up."""
+    with on_this_machine(disk) as home:
+        home.until_helped()
+        home.workload("box")
+        home.workload("fills", entrypoint={"cmd": "/bin/sh", "args": ["-c", FILLS]})
+        filler = home.claim("filler", "fills", "cold")
+        neighbour, saved = (home.claim(name, "box", "cold") for name in ("neighbour", "saved"))
+        home.sh(saved, "echo precious > /workspace/note")
+        kept = soon("the reserve is there", lambda: reserve(disk))
+        home.sh(filler, "echo > /workspace/go")
+        soon("it is frozen", lambda: full(home, "filler") == "MachineDiskFull", 90)
+        assert home.held("filler")["phase"] == "Active"
+        assert "machine" in home.held("filler")["detail"]
+        assert reserve(disk) > kept // 2, "it got more than it should of the reserve"
+        home.sh(neighbour, "head -c 100000 /dev/zero > /workspace/more")
+        assert home.released("saved", "box") is not None
+        assert not full(home, "neighbour")
+        before = home.sh(filler, "wc -c < /workspace/all")
+        home.sh(neighbour, "sleep 3")
+        assert home.sh(filler, "wc -c < /workspace/all") == before
+
+        home.sh(filler, "rm /workspace/go; : > /workspace/all")  # its program has that one open
+        soon("the pressure ends", lambda: condition(home)[0] == "False", 90)
+        soon("the reserve is whole", lambda: reserve(disk) == kept)
+        soon("it runs on", lambda: not full(home, "filler"))
+
+
+def full(home: Home, tenant: str) -> str:
+    """Return why a tenant is frozen for a disk; empty if it is not."""
+    found = home.held(tenant).get("conditions") or []
+    full = [one for one in found if one["type"] == "DiskFull" and one["status"] == "True"]
+    return str(full[0]["reason"]) if full else ""

@@ -11,7 +11,9 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.storage.ballast import Ballast
 from tests.e2e.homes import soon
 from tests.e2e.houses import program
 from tests.worlds import absent
@@ -68,3 +70,15 @@ def test_health_tells_of_a_full_disk_until_there_is_room(small_disk: Path) -> No
         assert "writes fail" in told["error"] and "full" in told["error"], told
         ballast.unlink()
         soon("it is well again", lambda: health().status_code == 200, 40)
+
+
+async def test_a_disk_with_little_room_is_pressed_from_the_start(small_disk: Path) -> None:
+    """A part of the reserve is kept back all the same; the words say which disk."""
+    ballast = Ballast(small_disk, 2 << 20)
+    disk = DiskPressure(small_disk, ballast)
+    await disk.open()
+    assert disk.pressed and disk.growth is not None
+    assert str(small_disk) in disk.words
+    assert 0 < ballast.count - ballast.missing < ballast.count // 2
+    await disk.close()
+    assert not ballast.directory.exists()

@@ -9,6 +9,9 @@ that write more than 5 % of the limit on top of what was there are frozen with i
 
 An instance that starts above its limit, since it was saved so, is left alone for a moment: it comes
 up as any other, unless it writes on.
+
+While the machine's own disk is nearly full, its limit is lower: what it used when that was seen,
+and a little (`press`). So whoever writes on is frozen, and everybody else goes on.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ class DiskGuard:
         changed: Callable[[], None],
     ) -> None:
         self.directory = directory
-        self.limit = limit
+        self._own_limit = limit
+        self._growth: DiskLimit | None = None  # while the machine's disk is nearly full
+        self._base: Usage | None = None  # the first count since then
         self._survey = survey
         self._hold = hold
         self._processes = processes
@@ -75,11 +80,29 @@ class DiskGuard:
         """What the tenant is frozen for, or would be if it were not halted for something else."""
         return self._short if self._hold.full else Shortage.NONE
 
+    @property
+    def limit(self) -> DiskLimit:
+        """What it may use now."""
+        if self._growth is None or self._base is None:
+            return self._own_limit
+        return self._own_limit.at_most(self._base.used, self._base.inodes, self._growth)
+
+    def press(self, growth: DiskLimit | None) -> None:
+        """Be told that the machine's disk is nearly full, and it may grow by this; None: no more.
+
+        It is counted at once, so that what it had before is not held against it.
+        """
+        self._growth, self._base = growth, None
+        if growth is not None:
+            self._due = self._clock.monotonic()
+        elif self._counted is not None:
+            self._act(self._counted, self._counted)
+
     def begin_anew(self) -> None:
         """Be told that other files are there now, and the tenant starts on them."""
         self._began = self._clock.monotonic()
         self._due = self._began + _FIRST
-        self._counted = self._starts_with = None
+        self._counted = self._starts_with = self._base = None
 
     async def close(self) -> None:
         """Leave the tenant as it is: the next agent of this instance goes on."""
@@ -129,19 +152,20 @@ class DiskGuard:
         self._at = now
         before, self._counted = self._counted, usage
         self._starts_with = self._starts_with or usage
+        self._base = self._base or usage
         self._act(usage, before)
         return counted.seconds
 
     def raise_limit(self, limit: DiskLimit) -> None:
         """Take a larger limit; a smaller one holds for instances that start after it was set."""
-        if limit.bytes > self.limit.bytes:
-            self.limit = limit
+        if limit.bytes > self._own_limit.bytes:
+            self._own_limit = limit
             if self._counted is not None:
                 self._act(self._counted, self._counted)
 
     def told(self, usage: Usage) -> Usage:
         """Return a count with what became of it."""
-        return replace(usage, limit=self.limit.bytes, full=self.full.value)
+        return replace(usage, limit=self._own_limit.bytes, full=self.full.value)
 
     def last(self) -> Usage | None:
         """Return the last count, with its age; None before the first."""
@@ -160,6 +184,8 @@ class DiskGuard:
         try:
             frozen = self._hold.full
             short = self.limit.shortage(usage.used, usage.inodes, frozen=frozen)
+            if not self._own_limit.shortage(usage.used, usage.inodes, frozen=frozen):
+                short = short and Shortage.MACHINE
             if short and frozen:
                 self._short = short
                 await self._keep(usage, before)

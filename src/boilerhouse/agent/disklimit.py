@@ -2,6 +2,9 @@
 
 diskGb ─► DiskLimit ─► shortage(counted use) ─► "disk", "files", or nothing
 
+While the machine's own disk is nearly full, an instance may grow by a little and no more: then its
+limit is what it used when that began, and that little.
+
 An instance is frozen at its limit and runs again below 95 % of it, so that one that hovers at the
 limit is not frozen and thawed all the time.
 """
@@ -22,6 +25,7 @@ class Shortage(StrEnum):
     NONE = ""
     BYTES = "disk"
     INODES = "files"
+    MACHINE = "machine"  # not its own disk is full but the machine's, and it writes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,12 @@ class DiskLimit:
         if inodes >= self.inodes * share:
             return Shortage.INODES
         return Shortage.NONE
+
+    def at_most(self, used: int, inodes: int, growth: DiskLimit) -> DiskLimit:
+        """Return this limit, or a lower one: of an instance that may grow by so much more."""
+        return DiskLimit(
+            min(self.bytes, used + growth.bytes), min(self.inodes, inodes + growth.inodes)
+        )
 
     def share(self, used: int, inodes: int) -> float:
         """Return how much of the limit is used: of bytes or inodes, whichever is more."""

@@ -12,6 +12,10 @@ everybody is counted once a minute as well, as far as there is time.
 All counts of one process share an allowance of 2 % of a core: a count that took w seconds of
 processor time is paid for by 49 w without one, the most endangered instance goes first, and half a
 second may be saved up. One ticker for all: a machine has up to a thousand agents in one process.
+
+While the machine's own disk is nearly full (`press`), whoever writes on is to be found within
+seconds, or nobody can write any more: then counts may take a fifth of a core, for as long as free
+space falls.
 """
 
 from __future__ import annotations
@@ -23,10 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from boilerhouse.agent.disklimit import DiskLimit
+
 log = logging.getLogger(__name__)
 
 TICK = 1.0  # seconds between two looks at the free space
 SHARE = 0.02  # of a core, for all counts together
+SHARE_PRESSED = 0.2  # the same while the machine's disk is nearly full
 SAVED_UP = 0.5  # seconds of processor time that may be spent at once
 ENDANGERED = 0.95  # of its limit
 
@@ -51,6 +58,11 @@ class FreeSpace:
         self.risen += max(0, free - self.bytes) + max(0, inodes - self.inodes)
         self.bytes, self.inodes = free, inodes
 
+    def expect(self, size: int, inodes: int) -> None:
+        """Be told that so much was freed on purpose: what is not free at the next look, fell."""
+        self.bytes += size
+        self.inodes += inodes
+
     @classmethod
     def of(cls, path: Path) -> FreeSpace:
         found = os.statvfs(path)
@@ -72,6 +84,10 @@ class Watched(Protocol):
         """
         ...
 
+    def press(self, growth: DiskLimit | None) -> None:
+        """Be told how much it may grow, while the machine's disk is nearly full; None: no more."""
+        ...
+
     async def count(self, space: FreeSpace) -> float:
         """Count it and act on that; return the processor time that counting took."""
         ...
@@ -84,8 +100,9 @@ class Allowance:
         self._left = SAVED_UP
         self._then = now
 
-    def available(self, now: float) -> bool:
-        self._left = min(SAVED_UP, self._left + (now - self._then) * SHARE)
+    def available(self, now: float, *, pressed: bool = False) -> bool:
+        share = SHARE_PRESSED if pressed else SHARE
+        self._left = min(SAVED_UP, self._left + (now - self._then) * share)
         self._then = now
         return self._left > 0
 
@@ -101,6 +118,22 @@ class DiskMonitor:
         self._spaces: dict[int, FreeSpace] = {}  # by device
         self._allowance: Allowance | None = None
         self._running: asyncio.Task[None] | None = None
+        self._growth: DiskLimit | None = None
+
+    def press(self, growth: DiskLimit | None) -> None:
+        """Have instances grow by no more than this: the machine's disk is nearly full. None: it
+        is not any more."""
+        self._growth = growth
+        for instance in list(self._watched):
+            instance.press(growth)
+
+    def reserve_changed(self, size: int, inodes: int) -> None:
+        """Be told what of a reserve was given up since the last time; less than 0: was filled.
+
+        Whoever fills the disk takes that within a second, and free space would not show it.
+        """
+        for space in self._spaces.values():
+            space.expect(size, inodes)
 
     def add(self, instance: Watched) -> None:
         """Count an instance from now on. Blocks for a moment: its file system is looked at."""
@@ -108,6 +141,8 @@ class DiskMonitor:
         if device not in self._spaces:
             self._spaces[device] = FreeSpace.of(instance.directory)
         self._watched[instance] = device
+        if self._growth is not None:
+            instance.press(self._growth)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run(), name="disk monitor")
 
@@ -143,7 +178,7 @@ class DiskMonitor:
         for space in self._spaces.values():
             space.look()
         for instance in self._by_urgency():
-            if not allowance.available(time()):
+            if not allowance.available(time(), pressed=self._growth is not None):
                 return
             device = self._watched.get(instance)
             if device is not None:  # it may have ended while another was counted

@@ -24,7 +24,11 @@ SNAPSHOT_CONFLICT = "SnapshotConflict"
 SAVED_IN_PART = "SavedInPart"
 DISK_FULL = "DiskFull"
 ENOUGH_ROOM = "EnoughRoom"
-_TOO_MANY_FILES = "TooManyFiles"  # the reason of DISK_FULL if it is not the bytes
+# The reasons of DISK_FULL if it is not the bytes of its own disk.
+_TOO_MANY_FILES = "TooManyFiles"
+_MACHINE_DISK_FULL = "MachineDiskFull"
+_REASONS = {Shortage.INODES: _TOO_MANY_FILES, Shortage.MACHINE: _MACHINE_DISK_FULL}
+_SHORTAGES = {reason: shortage for shortage, reason in _REASONS.items()}
 
 CRASH_LOOP = "CrashLoopBackOff"  # a reason of InstanceReady: waiting will not help
 
@@ -139,12 +143,12 @@ def with_disk(seen: Seen, status: ClaimStatus) -> ClaimStatus:
     full = None if seen.usage is None else seen.usage.full
     if full is None and was_full:
         assert before is not None, "it is True"
-        full = Shortage.INODES if before.reason == _TOO_MANY_FILES else Shortage.BYTES
+        full = _SHORTAGES.get(before.reason, Shortage.BYTES)
     if full:
         words = _full(seen, full)
         status = structs.replace(status, detail=words)
         status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
-        reason = _TOO_MANY_FILES if full == Shortage.INODES else DISK_FULL
+        reason = _REASONS.get(Shortage(full), DISK_FULL)
         return stating(seen, status, DISK_FULL, ConditionStatus.TRUE, reason, words)
     if was_full:
         status = structs.replace(status, detail="")
@@ -156,6 +160,13 @@ def with_disk(seen: Seen, status: ClaimStatus) -> ClaimStatus:
 def _full(seen: Seen, full: str) -> str:
     """Say what of its disk an instance has used up, and the ways out."""
     spec = None if seen.workload is None else seen.workload.spec
+    if full == Shortage.MACHINE:
+        return (
+            "the disk of the machine is nearly full and it wrote on: the instance is frozen, with"
+            " all its files. It runs on when there is room again: remove files with"
+            " `boilerhouse exec`, or release it or others (everything is saved), or make room on"
+            " the machine"
+        )
     disk = "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
     what = f"{disk} is full"
     if full == Shortage.INODES:

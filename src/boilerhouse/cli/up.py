@@ -117,6 +117,10 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         )
         stack.push_async_callback(world.close)
         assert world.kubelet is not None, "it was asked for"
+        disk = world.kubelet.disk
+        disk.subscribe(lambda _: product.press(disk.growth))
+        disk.reserve_changed = product.reserve_changed
+        product.press(disk.growth)
         unenforced = world.kubelet.sandboxes.limits_unenforced
         if line.strict and unenforced is not None:
             raise SandboxError(f"--strict: limits cannot be enforced here: {unenforced}")

@@ -50,6 +50,14 @@ class Product:
         """Return the containers that the kubelet starts here instead of in a sandbox."""
         return {"agent": self._agent, helper_layout.HELPER: self._helper}
 
+    def press(self, growth: DiskLimit | None) -> None:
+        """Have instances grow by no more than this: the disk is nearly full. None: no more."""
+        self._monitor.press(growth)
+
+    def reserve_changed(self, size: int, inodes: int) -> None:
+        """Hear what of the reserve was given up; less than 0: was filled."""
+        self._monitor.reserve_changed(size, inodes)
+
     async def close(self) -> None:
         """Keep nothing ready any more; the containers have ended by then."""
         await self._workers.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.disklimit import DiskLimit
+from boilerhouse.agent.diskmonitor import DiskMonitor
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
@@ -73,6 +74,7 @@ class Rig:
     workspace: Path
     identity: Path
     tenants: Tenants
+    monitor: DiskMonitor
 
     async def ask(
         self,
@@ -139,7 +141,7 @@ async def running(
     port: int = listener.getsockname()[1]
     await agent.start(listener)
     try:
-        yield Rig(agent, port, workspace, identity, tenants)
+        yield Rig(agent, port, workspace, identity, tenants, config.monitor)
     finally:
         await agent.stop()
 

@@ -102,6 +102,48 @@ async def ready_is(rig: Rig, status: int) -> bool:
     return await ready(rig) == status
 
 
+def test_a_full_machine_lowers_a_limit_to_what_is_used_and_a_bit() -> None:
+    """It never raises one."""
+    assert LIMIT.at_most(2 * MB, 3, DiskLimit(MB, 4)) == DiskLimit(3 * MB, 7)
+    assert LIMIT.at_most(8 * MB, 49, DiskLimit(MB, 4)) == LIMIT
+
+
+async def test_on_a_full_machine_who_writes_on_is_frozen(tmp_path: Path) -> None:
+    """Not for what it had before; until the machine has room, or it removes what it wrote."""
+    async with limited(tmp_path) as rig:
+        fill(rig, 3, "before")
+        rig.monitor.press(DiskLimit(MB, 20))
+        await asyncio.sleep(0.5)  # ticks enough for it to be frozen, if it were
+        assert rig.tenants.story == []
+        more = fill(rig, 2, "more")
+        await until_frozen(rig)
+        told = await usage(rig)
+        assert (told.full, told.limit) == ("machine", LIMIT.bytes)
+        more.unlink()
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+        fill(rig, 2, "more")
+        await until_frozen(rig)
+        rig.monitor.press(None)
+        await eventually(lambda: rig.tenants.story[-1] == "thaw")
+        assert (await usage(rig)).full == ""
+
+
+async def test_a_full_machine_and_a_full_disk_of_its_own(tmp_path: Path) -> None:
+    """Its own is told, and outlasts the machine's."""
+    async with limited(tmp_path) as rig:
+        rig.monitor.press(DiskLimit(MB, 20))
+        fill(rig)
+        await until_frozen(rig)
+        await eventually(lambda: full_is(rig, "disk"))
+        rig.monitor.press(None)
+        await asyncio.sleep(0.5)  # ticks enough for it to be thawed, if it were
+        assert "thaw" not in rig.tenants.story
+
+
+async def full_is(rig: Rig, what: str) -> bool:
+    return (await usage(rig)).full == what
+
+
 async def test_too_many_files_are_a_full_disk(tmp_path: Path) -> None:
     """Names are not counted, files are."""
     async with limited(tmp_path) as rig:

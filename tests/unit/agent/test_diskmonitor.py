@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent import diskmonitor
+from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import SAVED_UP, SHARE, Allowance, DiskMonitor, FreeSpace
 from tests.unit.agent.rig import eventually
 
@@ -25,6 +26,9 @@ class Instance:
 
     def look(self, space: FreeSpace) -> float | None:
         return self.urgent
+
+    def press(self, growth: DiskLimit | None) -> None:
+        self.counted.append(f"{self.name} may grow by {growth and growth.bytes}")
 
     async def count(self, space: FreeSpace) -> float:
         self.counted.append(self.name)
@@ -51,6 +55,35 @@ def test_free_space_that_falls_and_rises_is_summed_up(tmp_path: Path) -> None:
     space.look()
     assert space.fallen_bytes >= fallen
     assert space.risen > before
+
+
+def test_what_was_freed_on_purpose_and_is_not_free_fell(tmp_path: Path) -> None:
+    """A piece of a reserve that is given up and taken between two looks leaves no other trace."""
+    space = FreeSpace.of(tmp_path)
+    space.look()
+    fallen = space.fallen_bytes, space.fallen_inodes
+    space.expect(64 << 20, 10_000)
+    space.look()
+    assert space.fallen_bytes >= fallen[0] + (32 << 20)  # others may free some at the same time
+    assert space.fallen_inodes >= fallen[1] + 5_000
+
+
+async def test_a_full_machine_is_told_to_all_and_to_who_comes_later(tmp_path: Path) -> None:
+    """And that it is over; what has ended hears nothing."""
+    monitor = DiskMonitor()
+    one, two, gone = (Instance(tmp_path, None, name=name) for name in ("one", "two", "gone"))
+    for instance in (one, gone):
+        monitor.add(instance)
+    await monitor.remove(gone)
+    monitor.press(DiskLimit(5, 5))
+    monitor.add(two)
+    monitor.reserve_changed(4096, 1)
+    monitor.press(None)
+    assert one.counted == ["one may grow by 5", "one may grow by None"]
+    assert two.counted == ["two may grow by 5", "two may grow by None"]
+    assert gone.counted == []
+    for instance in (one, two):
+        await monitor.remove(instance)
 
 
 def test_an_allowance_is_two_percent_and_a_little_saved_up() -> None:

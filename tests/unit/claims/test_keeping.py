@@ -116,9 +116,18 @@ def test_too_many_files_have_words_of_their_own() -> None:
     assert status.detail.startswith("its disk is full")
 
 
+def test_a_full_disk_of_the_machine_has_words_of_its_own() -> None:
+    """A larger diskGb is no way out of that."""
+    status = status_of(decided(active(), usage=disk("machine")))
+    stated = find(status.conditions, "DiskFull")
+    assert stated is not None and stated.reason == "MachineDiskFull"
+    assert status.detail.startswith("the disk of the machine is nearly full")
+    assert "boilerhouse exec" in status.detail and "diskGb" not in status.detail
+
+
 def test_a_full_disk_is_remembered_until_its_agent_was_asked() -> None:
     """An operator that has just started knows no more than the status says."""
-    for short in ("disk", "files"):
+    for short in ("disk", "files", "machine"):
         status = status_of(decided(active(), usage=disk(short)))
         plan = decided(active(status), usage=disk(None))
         assert isinstance(plan, Wait)

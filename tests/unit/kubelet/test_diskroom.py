@@ -49,21 +49,6 @@ def test_what_is_missing_of_the_reserve_counts_as_used(tmp_path: Path) -> None:
     assert look(tmp_path).bytes > 0
 
 
-def test_a_disk_smaller_than_its_marks_is_pressed_from_the_start(tmp_path: Path) -> None:
-    """And is not filled further with a reserve; the words say which disk."""
-
-    async def seen() -> DiskPressure:
-        room = look(tmp_path)
-        disk = DiskPressure(tmp_path, Ballast(tmp_path, room.bytes))
-        await disk.open()
-        return disk
-
-    disk = asyncio.run(seen())
-    assert disk.pressed
-    assert str(tmp_path) in disk.words
-    assert not (tmp_path / "reserve").exists()
-
-
 def test_a_disk_that_cannot_be_looked_at_is_looked_at_again(tmp_path: Path) -> None:
     """Nothing ends by it, and what was known stays known."""
 

@@ -1,6 +1,7 @@
 """Watches the room on the data directory's disk, and keeps the control plane able to write.
 
     each second: statvfs ─► too little? ─► pressed: Node condition, scheduler, health, log, metric
+                       │                └─► growth: whoever writes on is frozen (agent/diskguard.py)
                        └─► nearly none? ─► a few pieces of the reserve (ballast.py)
     room again ─► the reserve is filled ─► not pressed
 
@@ -17,6 +18,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import Gauge
 
+from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.embedded.kubelet.diskroom import Marks, Room, look, marks_for
 from boilerhouse.embedded.storage.ballast import Ballast
 
@@ -28,6 +30,12 @@ KEPT_FREE = 16
 INODES_KEPT_FREE = 16
 # Given up at a look, at most: whoever fills the disk must not get all of it before it is stopped.
 PIECES_AT_ONCE = 4
+# Of the room on a disk that is nearly full at the start, this fraction is kept back.
+FIRST_SHARE = 4
+# While the disk is nearly full each instance may grow by this fraction of the reserve, and of the
+# inodes at which that began: eight that fill it together get a quarter of the reserve.
+GROWTH = 32
+FEWEST_INODES = 64
 
 FREE_BYTES = Gauge("boilerhouse_data_free_bytes", "Free bytes of the data directory's disk.")
 FREE_INODES = Gauge("boilerhouse_data_free_inodes", "Free inodes of the data directory's disk.")
@@ -44,8 +52,19 @@ class DiskPressure:
         self._marks = Marks(0, 0)
         self._room = Room(0, None)
         self._listeners: list[Callable[[bool], None]] = []
+        self._missing = 0  # pieces of the reserve, at the last look
+        # Called on the loop with the bytes and inodes of the reserve that were given up.
+        self.reserve_changed: Callable[[int, int], None] = lambda size, inodes: None
         self._blind = False
         self.pressed = False
+
+    @property
+    def growth(self) -> DiskLimit | None:
+        """How much more each instance may use now; None if the disk is not nearly full."""
+        if not self.pressed:
+            return None
+        inodes = max(FEWEST_INODES, self._marks.inodes // GROWTH)
+        return DiskLimit(self._ballast.size // GROWTH, inodes)
 
     @property
     def words(self) -> str:
@@ -55,7 +74,8 @@ class DiskPressure:
         inodes = "" if self._room.inodes is None else f" and {self._room.inodes} inodes"
         return (
             f"the disk of {self._data} is nearly full ({self._room.bytes >> 20} MiB{inodes} free):"
-            " no new instances start; make room, or destroy what is not needed"
+            " no new instances start, and whoever writes on is frozen; make room, destroy what is"
+            " not needed, or keep less back (up --reserve)"
         )
 
     def subscribe(self, hear: Callable[[bool], None]) -> None:
@@ -67,6 +87,10 @@ class DiskPressure:
         await asyncio.to_thread(self._ballast.open)
         self._marks = await asyncio.to_thread(marks_for, self._data, self._ballast.size)
         await self.look()
+        if self.pressed:
+            # All of it is more than there is room for; some is better than nothing.
+            await asyncio.to_thread(self._ballast.fill, self._room.bytes // FIRST_SHARE)
+            await self.look()
 
     async def close(self) -> None:
         """Keep nothing back any more."""
@@ -90,6 +114,10 @@ class DiskPressure:
         self._room = room
         FREE_BYTES.set(room.bytes)
         FREE_INODES.set(-1 if room.inodes is None else room.inodes)
+        given = self._ballast.missing - self._missing
+        self._missing += given
+        if given:
+            self.reserve_changed(given * self._ballast.piece, given)
         RESERVE.set(self._ballast.size - self._ballast.missing * self._ballast.piece)
         PRESSED.set(pressed)
         if pressed == self.pressed:
