@@ -123,18 +123,14 @@ class Resources(Part, frozen=True):
     limits: dict[str, str] = {}
 
 
-class HttpGet(Part, frozen=True):
+class Asked(Part, frozen=True):
     path: str = ""
     port: int | str = 0
 
 
-class TcpSocket(Part, frozen=True):
-    port: int | str = 0
-
-
 class Probe(Part, frozen=True):
-    http_get: HttpGet | None = None
-    tcp_socket: TcpSocket | None = None
+    http_get: Asked | None = None
+    tcp_socket: Asked | None = None
 
 
 class Container(Part, frozen=True):
