@@ -176,6 +176,29 @@ def test_space_without_a_name_counts(home: Home) -> None:
     home.released("una", "nameless")
 
 
+DEEP = """
+import os
+for _ in range(3000):
+    os.mkdir("d" * 50)
+    os.chdir("d" * 50)
+with open("f", "wb") as file:
+    for _ in range(1100):
+        file.write(bytes(1 << 20))
+"""
+
+
+def test_what_lies_deep_counts(home: Home) -> None:
+    """Below 3,000 levels and at a path of 150,000 bytes, where no path name reaches."""
+    if home.kind != "embedded":
+        pytest.skip("the same code as on one machine; the node's image has no Python")
+    instance = begin(home, "dee", "deep")
+    job(home, instance, f"mkdir deep; cd deep; python3 -c '{DEEP}'")
+    until_frozen(home, "dee")
+    home.sh(instance, "rm -rf /workspace/deep")
+    until_thawed(home, "dee", instance)
+    home.released("dee", "deep")
+
+
 def test_commands_that_only_write_are_frozen_too(home: Home) -> None:
     """What a clean-up frees thaws; what a command adds to a full disk is bounded."""
     if home.kind != "embedded":

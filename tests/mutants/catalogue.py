@@ -205,9 +205,21 @@ MUTANTS = _ELSEWHERE | {
     ),
     "Active without its files": Mutant(
         "boilerhouse.claims.obtaining",
-        "if pod.usable and filled:",
-        "if pod.usable:",
+        "if filled and (pod.usable or frozen):",
+        "if pod.usable or frozen:",
         _COMING_BACK + "test_a_ready_pod_without_its_files_is_not_active",
+    ),
+    "a failed save lets a full tenant run": Mutant(
+        "boilerhouse.agent.hold",
+        "        if self.full:\n            try:\n",
+        "        if False:\n            try:\n",
+        "tests/unit/agent/test_diskguard.py::test_a_save_takes_over_and_gives_back",
+    ),
+    "a full tenant thaws at its limit": Mutant(
+        "boilerhouse.agent.disklimit",
+        "share = THAW_BELOW if frozen else 1.0",
+        "share = 1.0",
+        "tests/unit/agent/test_diskguard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
     ),
     "the old process counts": Mutant(
         "boilerhouse.claims.restoring",

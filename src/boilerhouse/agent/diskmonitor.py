@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Protocol
 
 from boilerhouse.agent.disklimit import DiskLimit
+from boilerhouse.core.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +145,8 @@ class DiskMonitor:
         if self._growth is not None:
             instance.press(self._growth)
         if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._run(), name="disk monitor")
+            running = supervised("the monitor of disk use", self._run)
+            self._running = asyncio.create_task(running, name="disk monitor")
 
     async def remove(self, instance: Watched) -> None:
         """Count it no more. A count of it that is under way comes to its end, for nobody."""
@@ -167,22 +169,25 @@ class DiskMonitor:
             self._allowance = Allowance(asyncio.get_running_loop().time())
         while True:
             await asyncio.sleep(TICK)
-            try:
-                await self._tick(self._allowance)
-            except Exception:
-                # Whatever became of one instance or its file system: the others are counted on.
-                log.exception("disk use could not be counted")
+            await self._tick(self._allowance)
 
     async def _tick(self, allowance: Allowance) -> None:
         time = asyncio.get_running_loop().time
         for space in self._spaces.values():
-            space.look()
+            try:
+                space.look()
+            except OSError as error:
+                log.warning("the free space of %s is not known: %s", space.path, error)
         for instance in self._by_urgency():
             if not allowance.available(time(), pressed=self._growth is not None):
                 return
             device = self._watched.get(instance)
             if device is not None:  # it may have ended while another was counted
-                allowance.spend(await instance.count(self._spaces[device]))
+                try:
+                    allowance.spend(await instance.count(self._spaces[device]))
+                except Exception:
+                    # Whatever one instance's files do: the others are counted on.
+                    log.exception("disk use could not be counted")
 
     def _by_urgency(self) -> list[Watched]:
         found = []

@@ -116,12 +116,12 @@ class Hold:
         it cannot be halted, and then it runs.
         """
         async with self.turn:
-            self.full = True
             if self.why in (Why.NOTHING, Why.FULL):
                 try:
                     await self._freeze_full(allow_exec=allow_exec)
                 except Restless as error:
                     raise Refused(503, "cannot-freeze", str(error)) from None
+            self.full = True
 
     async def make_room(self) -> None:
         """Let a tenant run on that was halted for its disk. May be repeated."""

@@ -79,7 +79,10 @@ def ending_of(error: ApiError, program: str, pod: Pod) -> Ending:
         why = _not_running(pod, error.message)
         raise _dead(pod.metadata.name, pod.status.phase, why) from error
     if _HALTED in said:
-        why = "its files are being saved or restored"
+        why = (
+            "its files are being saved or restored, or its disk is full and another command in it"
+            " goes on writing"
+        )
         raise _halted(pod.metadata.name, pod.status.phase, why) from error
     if any(words in said for words in _MISSING):
         return Ending(NOT_FOUND, stderr=f"{program}: command not found\n".encode())

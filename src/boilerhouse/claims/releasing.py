@@ -41,10 +41,12 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.status import (
+    DISK_FULL,
     INSTANCE_READY,
     SAID,
     SAVED_IN_PART,
     SNAPSHOT_CONFLICT,
+    is_true,
     leave,
     moved,
     said,
@@ -139,12 +141,14 @@ def _hook(
     given = None if spec is None or spec.hooks is None else spec.hooks.pre_hibernate
     if given is None or seen.hooked or not pod.tenant_runs or pod.terminating:
         return None
+    # In an instance that is frozen a hook may need what stands still: a release must be a way out.
+    frozen = is_true(claim.status.conditions, DISK_FULL)
     return RunHook(
         pod,
         PRE_HIBERNATE,
         given.command,
         timedelta(seconds=given.timeout_seconds),
-        given.on_failure == OnFailure.FAIL,
+        given.on_failure == OnFailure.FAIL and not frozen,
         str(release_of(claim.status).round),
     )
 
@@ -174,9 +178,11 @@ def _released(seen: Seen, claim: ClaimSeen) -> Plan:
         release_of(claim.status), released_at=seen.now.replace(microsecond=0), next_try_at=None
     )
     status = structs.replace(status, endpoint=None, instance_id="", release=over)
+    gone = (ConditionStatus.FALSE, "Released", "the instance is gone")
     if find(status.conditions, INSTANCE_READY) is not None:
-        gone = (ConditionStatus.FALSE, "Released", "the instance is gone")
         status = stating(seen, status, INSTANCE_READY, *gone)
+    if is_true(status.conditions, DISK_FULL):
+        status = stating(seen, status, DISK_FULL, *gone)
     return WriteStatus(status, "Released")
 
 

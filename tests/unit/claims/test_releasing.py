@@ -206,6 +206,29 @@ def test_a_hook_that_must_work_fails_the_release() -> None:
     assert written(plan).phase == P.RELEASE_FAILED
 
 
+def full_disk() -> ClaimStatus:
+    stated = Condition("DiskFull", ConditionStatus.TRUE, NOW, "DiskFull", "its disk is full")
+    return status(conditions=(stated,))
+
+
+def test_a_hook_does_not_keep_a_full_instance_from_being_released() -> None:
+    """It may need the program that stands still."""
+    hooks = {"preHibernate": HOOK["preHibernate"] | {"onFailure": "fail"}}
+    for state, must in ((USED, True), (full_disk(), False)):
+        plan = decided(releasing(state), workload=keeping(hooks=hooks))
+        assert isinstance(plan, Do)
+        [step] = plan.steps
+        assert isinstance(step, RunHook) and step.must is must
+
+
+def test_a_disk_is_not_full_any_more_when_its_instance_is_gone() -> None:
+    """No condition is left that was of the instance."""
+    released = written(decided(releasing(full_disk()), pod=None))
+    stated = find(released.conditions, "DiskFull")
+    assert stated is not None
+    assert (stated.status, stated.reason) == (ConditionStatus.FALSE, "Released")
+
+
 # From outside
 
 
