@@ -11,9 +11,9 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
 from boilerhouse.api.auth import PUBLIC, guard
+from boilerhouse.api.document import CompletedJson, CompletedYaml
 from boilerhouse.api.door import Door, remember
 from boilerhouse.api.errors import answer
 from boilerhouse.api.handlers import (
@@ -97,9 +97,9 @@ def routes(house: House) -> Litestar:
             version=version(),
             openapi_router=Router("/schema", route_handlers=[], opt={"scope": PUBLIC}),
             render_plugins=[
-                JsonRenderPlugin(path="/"),
-                JsonRenderPlugin(path="/openapi.json"),
-                YamlRenderPlugin(path="/openapi.yaml"),
+                CompletedJson(path="/"),
+                CompletedJson(path="/openapi.json"),
+                CompletedYaml(path="/openapi.yaml"),
             ],
             use_handler_docstrings=True,
         ),

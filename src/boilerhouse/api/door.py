@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from litestar import Litestar
+from litestar.routes import HTTPRoute
 from litestar.types import Receive, Scope, Send
 
 from boilerhouse.api.errors import PROBLEM_JSON, Problem, problem_of
@@ -56,6 +57,11 @@ class Door:
         self.end_streams = end_streams  # for the listener, before it stops
         self._inner = inner
         self._clock = clock
+        self._allowed = {
+            route.path_format: ", ".join(sorted(route.methods)).encode()
+            for route in inner.routes
+            if isinstance(route, HTTPRoute)
+        }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -76,7 +82,8 @@ class Door:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *HEADERS]}
+                sent = self._with_allowed(scope, message["headers"])
+                message = {**message, "headers": [*sent, *HEADERS]}
             await send(message)
 
         try:
@@ -93,6 +100,13 @@ class Door:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = scope.get("path_template") or "none"
             SECONDS.of(method, route, str(status)).observe(self._clock.monotonic() - began)
+
+    def _with_allowed(self, scope: Any, headers: Any) -> Any:
+        """Correct `Allow` of OPTIONS: the framework lists the methods of one handler alone."""
+        allowed = self._allowed.get(scope.get("path_template", ""))
+        if scope["method"] != "OPTIONS" or allowed is None:
+            return headers
+        return [(name, allowed if name == b"allow" else value) for name, value in headers]
 
     async def _socket(
         self, problem: Problem | None, scope: Any, receive: Receive, send: Send

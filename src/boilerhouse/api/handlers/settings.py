@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
+from msgspec import Meta
 
 from boilerhouse.api.auth import ADMIN
-from boilerhouse.api.errors import conflict, invalid, not_found
+from boilerhouse.api.errors import bad_request, conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.core import names
@@ -32,7 +32,8 @@ class Setting(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     string_data: dict[str, str] = msgspec.field(default_factory=dict)
     binary_data: dict[str, str] = msgspec.field(default_factory=dict)
     type: str = ""
-    immutable: bool = False
+    # Not `bool`: the framework reads 0, 1 and "no" as one, and this cannot be taken back.
+    immutable: Annotated[Any, Meta(extra_json_schema={"type": "boolean"})] = False
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -119,6 +120,8 @@ def _view(item: Secret | ConfigMap) -> SettingView:
 
 def _body(resource: Resource[Any], name: str, data: Setting) -> dict[str, Any]:
     secret = resource is SECRETS
+    if not isinstance(data.immutable, bool):
+        raise bad_request("immutable: must be true or false")
     problems = []
     if secret and data.binary_data:
         problems.append("binaryData: a Secret has data and stringData")
@@ -127,7 +130,7 @@ def _body(resource: Resource[Any], name: str, data: Setting) -> dict[str, Any]:
     for key, value in (data.data if secret else data.binary_data).items():
         try:
             base64.b64decode(value, validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error, or a character that is not ASCII
             field = "data" if secret else "binaryData"
             problems.append(f"{field}.{key}: not base64 (a Secret's stringData takes plain text)")
     if problems:
