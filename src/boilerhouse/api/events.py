@@ -31,7 +31,6 @@ from boilerhouse.pools.objects import Pool
 
 HISTORY = 10_000
 QUEUE = 1_024
-LISTENERS = 1_000
 HEARTBEAT = 15.0  # seconds of silence after which a sign of life is sent
 _RELEASED = 4_096  # claims of which it was told that they were released
 
@@ -131,10 +130,6 @@ class Feed:
         self._stops = []
         for listener in list(self._listeners):
             listener.end()
-
-    @property
-    def crowded(self) -> bool:
-        return len(self._listeners) >= LISTENERS
 
     def subscribe(self, last: str = "") -> Subscription:
         """Listen from now on, or from after the event of the id `last` if it is still known."""

@@ -11,17 +11,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from litestar.di import NamedDependency
 
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.api.activity import Activity
 from boilerhouse.api.auth import Auth
-from boilerhouse.api.errors import not_found, too_many
+from boilerhouse.api.errors import not_found
 from boilerhouse.api.events import Feed
 from boilerhouse.api.hangup import Streams
 from boilerhouse.api.informers import Informers
+from boilerhouse.api.shares import Shares
 from boilerhouse.claims.decide import IDENTITY_DELIVERED
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
@@ -40,35 +40,17 @@ from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.images import ImageShelf
 from boilerhouse.workloads.objects import WORKLOADS
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 READY = 5.0  # seconds in which the Kubernetes API should say how it is
 INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is
-PROXIED = 512  # requests that may be passed on at the same time, over all instances
-EXECS = 64  # commands that may run at the same time, over all instances
-
-
-class Places:
-    """A bounded number of seats; who finds none is told to come again."""
-
-    def __init__(self, what: str, count: int) -> None:
-        self._what = what
-        self._count = count
-        self.taken = 0
-
-    def __enter__(self) -> None:
-        if self.taken >= self._count:
-            raise too_many(f"{self._count} {self._what} are running already; try again")
-        self.taken += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.taken -= 1
+# What may go on at the same time, over all tenants and callers; one has a part of it (shares.py).
+COMMANDS = 64
+PROXIED = 512  # requests that are passed on
+LOGS = 256  # that are read or followed
+FILES = 64  # of instances, read or written
+UPLOADS = 16  # of archives
+DOWNLOADS = 16  # of archives
+LISTENERS = 1000  # to the feed of events
+HELD = 1024  # calls that wait for a claim or a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +70,15 @@ class House:
     awaits_helper: bool = False  # it starts with us: we are not ready before it is
     helper_came: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
-    execs: Places = field(default_factory=lambda: Places("commands", EXECS))
-    proxied: Places = field(default_factory=lambda: Places("proxied requests", PROXIED))
+    commands: Shares = field(default_factory=lambda: Shares("commands", COMMANDS))
+    proxied: Shares = field(default_factory=lambda: Shares("proxied requests", PROXIED))
+    logs: Shares = field(default_factory=lambda: Shares("logs", LOGS))
+    files: Shares = field(default_factory=lambda: Shares("file transfers", FILES))
+    uploads: Shares = field(default_factory=lambda: Shares("uploads of archives", UPLOADS))
+    downloads: Shares = field(default_factory=lambda: Shares("downloads of archives", DOWNLOADS))
+    listeners: Shares = field(default_factory=lambda: Shares("listeners", LISTENERS))
+    held: Shares = field(default_factory=lambda: Shares("waiting calls", HELD))
+    agents_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # to write triggers
 
     @classmethod
     def of(
@@ -103,6 +92,7 @@ class House:
         shelf: ImageShelf | None = None,
         warnings: Callable[[], list[str]] = list,
         awaits_helper: bool = False,
+        commands: int = COMMANDS,
     ) -> House:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
@@ -124,6 +114,7 @@ class House:
             shelf,
             warnings,
             awaits_helper,
+            commands=Shares("commands", commands),
         )
 
     @property

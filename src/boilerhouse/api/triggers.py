@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from boilerhouse.api.auth import Caller
 from boilerhouse.api.errors import Problem, too_many
-from boilerhouse.api.informers import listed
+from boilerhouse.triggers.objects import TRIGGERS
 
 if TYPE_CHECKING:
     from boilerhouse.api.house import House
@@ -52,18 +52,17 @@ def _beyond(given: dict[str, Any], allowed: frozenset[str]) -> list[str]:
 async def check_agents_trigger(
     house: House, caller: Caller, spec: dict[str, Any], old: dict[str, Any] | None
 ) -> None:
-    """Refuse what an agent may not write, or may not replace."""
+    """Refuse what an agent may not write, or may not replace; only in `house.agents_turn`."""
     mistakes = agents_mistakes(caller, spec)
     if mistakes:
         raise Problem(403, "Forbidden", "; ".join(mistakes), details={"errors": mistakes})
     if old is not None:
         check_agents_own(caller, old)
         return
-    own = [
-        trigger
-        for trigger in listed(house.informers.triggers)
-        if caller.sees(owner(trigger.spec), trigger.spec.get("workloadRef"))
-    ]
+    # Asked of the server, and in turn: the cache does not have what was written a moment ago.
+    there = await house.client.raw("GET", TRIGGERS.path(house.client.namespace))
+    specs = (trigger.get("spec", {}) for trigger in there["items"])
+    own = [spec for spec in specs if caller.sees(owner(spec), spec.get("workloadRef"))]
     if len(own) >= MOST:
         raise too_many(f"an instance may have {MOST} triggers; delete one first", 60)
 

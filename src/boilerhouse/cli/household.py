@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from boilerhouse.agent.message import Handler
 from boilerhouse.claims.jobs import SAVES
+from boilerhouse.cli.descriptors import COMMANDS
 from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.core.supervision import supervised
@@ -56,6 +57,7 @@ class Means:
     saves: int = SAVES  # instances whose files are saved at a time
     # What is not as it should be although it runs, in sentences; for `health`.
     warnings: Callable[[], list[str]] = list
+    commands: int = COMMANDS  # that may run in instances at a time
     at_hand: bool = False  # API server and helper are in this process
 
 
@@ -129,6 +131,7 @@ async def household(
                 helper=_helper(means),
                 snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
                 shelf=means.shelf,
+                commands=means.commands,
                 warnings=means.warnings,
                 awaits_helper=means.at_hand,
             )

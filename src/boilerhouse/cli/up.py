@@ -138,6 +138,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             # Tenants are packed on the processors that answer claims: no more than there are.
             saves=min(SAVES, len(os.sched_getaffinity(0))),
             warnings=world.kubelet.warnings,
+            commands=division.commands,
             at_hand=True,
         )
         operator = operator_of(means)

@@ -49,7 +49,7 @@ class Capacity:
 
     saves: int = 4
     restores: int = 4
-    transfers: int = 8  # archives to and from whoever asks
+    transfers: int = 32  # archives to and from whoever asks
     waiting: int = 1000  # jobs of each kind, those at work included
     threads: int = 8
     patience: float = 25.0  # seconds that a call waits for a job before it is told to ask again

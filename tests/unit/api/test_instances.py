@@ -11,7 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from boilerhouse.api.house import Places
+from boilerhouse.api.auth import AN_ADMIN
+from boilerhouse.api.shares import Shares
 from boilerhouse.core import names
 from boilerhouse.kube.resources import PODS
 from boilerhouse.kube.status import ApiError, NotFound
@@ -195,9 +196,9 @@ async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:
 
 async def test_too_many_commands_are_429(rest: Rest, instance: str) -> None:
     """Who finds no free place is told when to come again."""
-    crowd = Places("commands", 1)
-    object.__setattr__(rest.house, "execs", crowd)
-    with crowd:
+    crowd = Shares("commands", 1)
+    object.__setattr__(rest.house, "commands", crowd)
+    with crowd.place(AN_ADMIN):
         answer = await run(rest, instance, "echo")
     assert answer.status_code == 429
     assert int(answer.headers["retry-after"]) >= 1

@@ -15,7 +15,7 @@ from litestar.params import FromPath, FromQuery
 from boilerhouse.api.auth import INSTANCES_EXEC, caller_of
 from boilerhouse.api.commands import refuse_dead
 from boilerhouse.api.errors import not_found
-from boilerhouse.api.handlers.instances import visible
+from boilerhouse.api.handlers.instances import tenant_of, visible
 from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.paths import V1
@@ -50,7 +50,7 @@ async def attach_instance(
             query += [("container", tenant_container(pod))]
             path = PODS.path(house.client.namespace, name, "exec" if command else "attach")
             offered = tuple(p for p in PROTOCOLS if p in socket.scope["subprotocols"])
-            with house.execs:
+            with house.commands.place(caller_of(socket), tenant_of(pod)):
                 async with (
                     house.activity.busy(house.claim_of(pod)),
                     house.client.transport.socket(

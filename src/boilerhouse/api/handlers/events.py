@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, WebSocket, get, websocket
 from litestar.params import QueryParameter
 
-from boilerhouse.api.auth import ADMIN, SUBPROTOCOL
-from boilerhouse.api.errors import too_many
+from boilerhouse.api.auth import ADMIN, SUBPROTOCOL, caller_of
 from boilerhouse.api.events import Event, Feed, Overrun
-from boilerhouse.api.house import TheHouse
+from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
 from boilerhouse.api.streaming import Streaming
@@ -27,9 +27,11 @@ async def stream_events(
     house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
 ) -> Streaming:
     """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
-    _check_room(house.feed)
+    opened = AsyncExitStack()
+    opened.enter_context(house.listeners.place(caller_of(request)))
     last = request.headers.get("last-event-id", last_event_id)
-    return Streaming(house.streams, _sse(house.feed, last), media_type="text/event-stream")
+    events = _sse(house.feed, last)
+    return Streaming(house.streams, events, media_type="text/event-stream", opened=opened)
 
 
 async def _sse(feed: Feed, last: str) -> AsyncIterator[bytes]:
@@ -53,20 +55,24 @@ async def events_socket(
 ) -> None:
     """Send what happens as JSON texts; `lastEventId` goes on after a break."""
     async with answering(socket):
-        _check_room(house.feed)
-        offered = socket.scope["subprotocols"]
-        await socket.accept(
-            subprotocols=EVENTS
-            if EVENTS in offered or any(one.startswith(SUBPROTOCOL) for one in offered)
-            else None
-        )
-        try:
-            with house.streams.cancelling():
-                await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
-        except Overrun:
-            await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
-        else:
-            await socket.close(code=GOING_AWAY)
+        with house.listeners.place(caller_of(socket)):
+            await _told(house, socket, last_event_id)
+
+
+async def _told(house: House, socket: WebSocket[Any, Any, Any], last_event_id: str) -> None:
+    offered = socket.scope["subprotocols"]
+    await socket.accept(
+        subprotocols=EVENTS
+        if EVENTS in offered or any(one.startswith(SUBPROTOCOL) for one in offered)
+        else None
+    )
+    try:
+        with house.streams.cancelling():
+            await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
+    except Overrun:
+        await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
+    else:
+        await socket.close(code=GOING_AWAY)
 
 
 async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None:
@@ -78,8 +84,3 @@ async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None
 async def _drain(socket: WebSocket[Any, Any, Any]) -> None:
     while True:
         await socket.receive_data(mode="text")
-
-
-def _check_room(feed: Feed) -> None:
-    if feed.crowded:
-        raise too_many("too many listeners already; try again", 5)

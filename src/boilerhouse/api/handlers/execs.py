@@ -19,10 +19,10 @@ from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
-from boilerhouse.api.auth import INSTANCES_EXEC
+from boilerhouse.api.auth import INSTANCES_EXEC, Caller, caller_of
 from boilerhouse.api.commands import Ending, argv, ending_of, refuse_dead
 from boilerhouse.api.errors import Problem, bad_request, problem_of
-from boilerhouse.api.handlers.instances import found
+from boilerhouse.api.handlers.instances import found, tenant_of
 from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
@@ -87,9 +87,9 @@ async def exec_instance(
     with Connected(request.receive, house.streams):
         await house.introduced(pod)
     if NDJSON in request.headers.get("accept", ""):
-        return await _streamed(house, pod, command, data, stdin)
+        return await _streamed(house, caller_of(request), pod, command, data, stdin)
     claim = house.claim_of(pod)
-    with house.execs:
+    with house.commands.place(caller_of(request), tenant_of(pod)):
         async with house.activity.busy(claim):
             with Connected(request.receive, house.streams):
                 ending = await _run(house, pod, command, data, stdin)
@@ -152,11 +152,16 @@ def _late(error: CommandTimeout) -> Problem:
 
 
 async def _streamed(
-    house: House, pod: Pod, command: list[str], data: ExecRequest, stdin: bytes | None
+    house: House,
+    caller: Caller,
+    pod: Pod,
+    command: list[str],
+    data: ExecRequest,
+    stdin: bytes | None,
 ) -> Streaming:
     """Open the command first: what keeps it from running is still an honest status."""
     async with AsyncExitStack() as opening:
-        opening.enter_context(house.execs)
+        opening.enter_context(house.commands.place(caller, tenant_of(pod)))
         await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
         session = await opening.enter_async_context(
             house.client.pods.exec(

@@ -15,9 +15,9 @@ from litestar.params import FromPath, QueryParameter
 
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Listing
-from boilerhouse.api.auth import INSTANCES_EXEC, INSTANCES_READ
+from boilerhouse.api.auth import INSTANCES_EXEC, INSTANCES_READ, caller_of
 from boilerhouse.api.errors import Problem
-from boilerhouse.api.handlers.instances import found
+from boilerhouse.api.handlers.instances import found, tenant_of
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
@@ -42,6 +42,7 @@ async def read_file(
     """Return a file's bytes, or the entries of a directory as JSON."""
     pod = await found(house, request, name)
     async with AsyncExitStack() as opening:
+        opening.enter_context(house.files.place(caller_of(request), tenant_of(pod)))
         await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
         content = await opening.enter_async_context(
             _helper(house).open_file(name, path, uid=pod.metadata.uid)
@@ -59,9 +60,10 @@ async def write_file(
 ) -> FileDone:
     """Write a file, whole or not at all."""
     pod = await found(house, request, name)
-    content = Body(await request.body())
-    async with house.activity.busy(house.claim_of(pod)):
-        await _helper(house).write_file(name, path, content, uid=pod.metadata.uid)
+    with house.files.place(caller_of(request), tenant_of(pod)):
+        content = Body(await request.body())
+        async with house.activity.busy(house.claim_of(pod)):
+            await _helper(house).write_file(name, path, content, uid=pod.metadata.uid)
     return FileDone(path, "written")
 
 

@@ -27,10 +27,14 @@ class Destroyed(msgspec.Struct):
     status: str = "destroyed"
 
 
+def tenant_of(pod: Pod) -> str:
+    """Return whose an instance is; nothing while nobody has claimed it."""
+    return pod.metadata.annotations.get(names.TENANT_ID, "")
+
+
 def visible(caller: Caller, pod: Pod) -> bool:
     """Whether an instance exists for this caller."""
-    tenant = pod.metadata.annotations.get(names.TENANT_ID)
-    return caller.sees(tenant, pod.metadata.labels.get(names.WORKLOAD))
+    return caller.sees(tenant_of(pod) or None, pod.metadata.labels.get(names.WORKLOAD))
 
 
 async def found(house: House, request: Request[Any, Any, Any], name: str) -> Pod:

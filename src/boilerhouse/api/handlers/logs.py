@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from litestar import Request, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
-from boilerhouse.api.auth import INSTANCES_READ
+from boilerhouse.api.auth import INSTANCES_READ, caller_of
 from boilerhouse.api.errors import conflict
-from boilerhouse.api.handlers.instances import found
+from boilerhouse.api.handlers.instances import found, tenant_of
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.inputs import moment
 from boilerhouse.api.paths import V1
@@ -43,6 +43,7 @@ async def instance_logs(
     container = tenant_container(pod)
     try:
         async with AsyncExitStack() as opening:
+            opening.enter_context(house.logs.place(caller_of(request), tenant_of(pod)))
             chunks = await opening.enter_async_context(
                 house.client.pods.open_log(
                     name,

@@ -19,7 +19,7 @@ from typing import Any
 from litestar import HttpMethod, Request, route
 from litestar.params import FromPath
 
-from boilerhouse.api.auth import ADMIN
+from boilerhouse.api.auth import ADMIN, caller_of
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.handlers.tenants import acquired
 from boilerhouse.api.hangup import Connected
@@ -79,7 +79,7 @@ async def proxy(
         await house.introduced(pod)
     opened = AsyncExitStack()
     try:
-        opened.enter_context(house.proxied)
+        opened.enter_context(house.proxied.place(caller_of(request), tenant))
         await opened.enter_async_context(house.activity.busy(claim))
         stream = await opened.enter_async_context(
             house.client.pods.proxy_stream(

@@ -19,7 +19,7 @@ from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.api.auth import ADMIN
+from boilerhouse.api.auth import ADMIN, caller_of
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import Connected
 from boilerhouse.api.house import House, TheHouse
@@ -111,8 +111,9 @@ async def release(
     """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    going = house.operator.releaser.release(tenant, workload, wait=_seconds(wait))
-    return await _released(house, request, tenant, workload, going)
+    with house.held.place(caller_of(request), tenant):
+        going = house.operator.releaser.release(tenant, workload, wait=_seconds(wait))
+        return await _released(house, request, tenant, workload, going)
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/retry", opt={"scope": ADMIN}, status_code=200)
@@ -126,8 +127,9 @@ async def retry_release(
     """Try a release that failed again now, instead of when its back-off is over."""
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    going = house.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
-    return await _released(house, request, tenant, workload, going)
+    with house.held.place(caller_of(request), tenant):
+        going = house.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
+        return await _released(house, request, tenant, workload, going)
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/force", opt={"scope": ADMIN}, status_code=200)
@@ -143,7 +145,10 @@ async def force_release(
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
     releaser = house.operator.releaser
-    with Connected(request.receive, house.streams):
+    with (
+        house.held.place(caller_of(request), tenant),
+        Connected(request.receive, house.streams),
+    ):
         claim = await _told(releaser.failed_claim(tenant, workload), tenant, workload)
         lost = await _lost(house, claim, tenant, workload)
         if dry_run:

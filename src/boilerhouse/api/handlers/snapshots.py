@@ -168,11 +168,16 @@ async def get_version(
 
 @get(f"{OF_BOTH}/{{version:str}}/archive", opt={"scope": ADMIN}, media_type=GZIP)
 async def download(
-    tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], house: TheHouse
+    tenant: FromPath[str],
+    workload: FromPath[str],
+    version: FromPath[str],
+    house: TheHouse,
+    request: Request[Any, Any, Any],
 ) -> Streaming:
     """Return a version's archive: a gzip tar, with its sha256 as the ETag."""
     tenant, wanted = tenant_id(tenant), version_number(version)
     async with AsyncExitStack() as opening:
+        opening.enter_context(house.downloads.place(caller_of(request), tenant))
         found, content = await opening.enter_async_context(
             snapshots_of(house).open_archive(tenant, workload, wanted)
         )
@@ -206,7 +211,8 @@ async def upload(
     """
     body = Upload(request, lambda: require_unused(house, tenant_id(tenant), workload))
     try:
-        made, new = await _stored(house, tenant_id(tenant), workload, body, expect)
+        with house.uploads.place(caller_of(request), tenant_id(tenant)):
+            made, new = await _stored(house, tenant_id(tenant), workload, body, expect)
     except (Problem, Refused, Retry):
         await body.let_come()
         raise

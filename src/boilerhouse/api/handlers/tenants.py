@@ -64,7 +64,10 @@ async def claim(
     began = house.clock.monotonic()
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    with Connected(request.receive, house.streams):
+    with (
+        house.held.place(caller_of(request), tenant),
+        Connected(request.receive, house.streams),
+    ):
         got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
     found = got.claim
     if found is None:
