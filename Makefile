@@ -18,6 +18,10 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export UV_NO_PROGRESS = 1
+# Certificates of the system, among them a company's own; SSL_CERT_FILE goes before them. An older pip
+# knows neither, and is given the bundle if it fails without.
+export UV_SYSTEM_CERTS ?= true
+CA_BUNDLE = $(or $(SSL_CERT_FILE),$(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem /etc/ssl/cert.pem)))
 # Tests start hundreds of Pythons: each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -29,7 +33,8 @@ help:
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Boilerhouse needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	@$(PYTHON) -m venv .tools 2>/dev/null || { echo "python3 cannot make a virtual environment: install the package python3-venv" >&2; rm -rf .tools; exit 1; }
-	@.tools/bin/pip install --quiet --disable-pip-version-check 'uv==0.13.7'
+	@install() { .tools/bin/pip install --quiet --disable-pip-version-check 'uv==0.13.7'; }; \
+		install 2> .tools/pip.txt || PIP_CERT='$(CA_BUNDLE)' install || { cat .tools/pip.txt >&2; exit 1; }
 
 .venv/.synced: requirements.lock pyproject.toml | $(UV)
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(RUNTIME) .venv
