@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 import structlog
 
@@ -25,6 +26,7 @@ from boilerhouse.embedded.background.expiry import Expiry
 from boilerhouse.embedded.background.faults import Faults
 from boilerhouse.embedded.background.namespaces import Namespaces
 from boilerhouse.embedded.crd import kind as crd
+from boilerhouse.embedded.crd.compiled import Compiler
 from boilerhouse.embedded.describing.discovery import Discovery
 from boilerhouse.embedded.describing.openapi import OpenApi
 from boilerhouse.embedded.kind import Kind
@@ -87,6 +89,7 @@ class ApiServer:
         self._removal = Removal(store, clock, writer, self._lists)
         self._scales = Scales(store, clock, admission, self._verbs)
         self._pods = Pods(store, clock, writer, self.nodes, self._removal.delete)
+        self._compiler = Compiler()
         self._definitions = Definitions(store, self.registry, clock, self._removal, self._verbs)
         self._collector = Collector(store, self.registry, self._removal)
         self._namespaces = Namespaces(
@@ -191,7 +194,11 @@ class ApiServer:
         if method == "GET":
             return await verb(target, request, rendering)
         try:
-            answer = await verb(target, request, rendering)
+            if target.kind.resource == crd.RESOURCE:
+                write = partial(verb, target, request, rendering)
+                answer = await self._compiler.beside_the_loop(write)
+            else:
+                answer = await verb(target, request, rendering)
         except ApiError:
             # The refusal may rest on a write that is not on disk yet. Whoever is told "already
             # exists" may look at once, and must find it.

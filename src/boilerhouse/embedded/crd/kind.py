@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from boilerhouse.core.clock import Clock, SystemClock, rfc3339
-from boilerhouse.embedded.cel.rules import Rules
+from boilerhouse.embedded.crd.compiled import built
 from boilerhouse.embedded.crd.rules import crd_causes
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, ScalePaths
-from boilerhouse.embedded.schemas.schema import Schema
 from boilerhouse.kube.status import Cause, invalid_value
 
 RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -34,7 +33,7 @@ def kind_from_crd(body: Mapping[str, Any]) -> Kind:
     version = next(each for each in spec["versions"] if each.get("storage"))
     openapi = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
-    rules = Rules.compile(openapi)
+    schema, rules = built(openapi)
     return Kind(
         group=spec["group"],
         version=version["name"],
@@ -42,7 +41,7 @@ def kind_from_crd(body: Mapping[str, Any]) -> Kind:
         plural=names["plural"],
         singular=names.get("singular") or names["kind"].lower(),
         namespaced=spec["scope"] == "Namespaced",
-        schema=Schema.compile(openapi),
+        schema=schema,
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         status="status" in subresources,

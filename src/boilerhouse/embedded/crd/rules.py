@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from boilerhouse.embedded.cel.paths import walk
 from boilerhouse.embedded.cel.rules import Rules, RulesRefused
+from boilerhouse.embedded.crd.compiled import judged
+from boilerhouse.embedded.crd.limits import limit_causes
 from boilerhouse.embedded.crd.structural import schema_causes
 from boilerhouse.embedded.schemas.node import Builder, Node, SchemaError
 from boilerhouse.embedded.schemas.schema import Schema
@@ -159,9 +161,8 @@ def _version(version: Mapping[str, Any], path: str, *, hoisted: bool) -> list[Ca
         causes.append(required(f"{path}.schema.openAPIV3Schema"))
     else:
         where = f"{schema_at}.openAPIV3Schema"
-        wrong = schema_causes(schema, where, status="status" in subresources)
-        node, more = (None, []) if wrong else _usable(schema, where)
-        causes += wrong + more
+        node, wrong = judged(_judge, schema, where, "status" in subresources)
+        causes += wrong
     causes += _scale(subresources.get("scale"), f"{around}.subresources.scale")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         causes += _column(column, f"{around}.additionalPrinterColumns[{index}]")
@@ -169,6 +170,11 @@ def _version(version: Mapping[str, Any], path: str, *, hoisted: bool) -> list[Ca
     if node is not None:
         causes += _selectable(fields, node, f"{around}.selectableFields")
     return causes
+
+
+def _judge(schema: Mapping[str, Any], path: str, status: bool) -> tuple[Node | None, list[Cause]]:
+    wrong = limit_causes(schema, path) or schema_causes(schema, path, status=status)
+    return (None, wrong) if wrong else _usable(schema, path)
 
 
 def _usable(schema: Mapping[str, Any], path: str) -> tuple[Node | None, list[Cause]]:
