@@ -283,6 +283,7 @@ class SimSnapshots:
         turn: int,
         keep: int,
         clean: bool,
+        halting: Callable[[], None],
     ) -> SavedSeen:
         name = f"save {pod}/{uid} in round {turn}"
         job = lambda: self._helper.save(tenant, uid, base, turn)  # noqa: E731

@@ -253,7 +253,10 @@ class Agent:
             self._hold.why is not Why.NOTHING,
             await self._bound(),
         )
-        return json_answer(state.encode())
+        answer = json_answer(state.encode())
+        if self._hold.halting:
+            return Answer(answer.status, answer.body, {**answer.headers, protocol.HALTING: "true"})
+        return answer
 
     async def _delete_file(self, request: Request) -> Answer:
         return await self._files.delete(_given(request, "path"))

@@ -50,6 +50,7 @@ class Hold:
         self.turn = asyncio.Lock()
         self.saved = asyncio.Event()
         self.full = False  # whoever lets go of the tenant leaves it frozen for its disk
+        self.halting = False  # a save or restore has begun, and the tenant does not stand yet
         self._processes = processes
         self._record = record
         self._awaited = awaited
@@ -153,6 +154,7 @@ class Hold:
         self.saved.clear()
         if self.restoring:
             self.full = False  # what filled the disk is about to go
+        self.halting = True
         try:
             await self._processes.freeze()
         except BaseException as error:
@@ -163,6 +165,8 @@ class Hold:
             if isinstance(error, Restless):
                 raise Refused(503, "cannot-freeze", str(error)) from None
             raise
+        finally:
+            self.halting = False
 
     async def keep(self) -> None:
         """Note that the snapshot is committed."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 # `Authorization` is eaten by the API server's proxy on the way to the helper.
+# In the answers of `/state` and of a save: the tenant is being halted, and does not stand yet.
+HALTING = "x-boilerhouse-halting"
 TOKEN = "x-boilerhouse-token"  # noqa: S105  the header's name
 AGENT = "x-boilerhouse-agent"  # to the helper only: host:port of the agent that is meant
 AGENT_TOKEN = "x-boilerhouse-agent-token"  # noqa: S105  to the helper only: passed on as TOKEN

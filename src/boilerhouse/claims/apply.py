@@ -215,7 +215,8 @@ class Applier:
             case Restore():
                 await files.restore(key, claim, step)
             case Save():
-                await files.save(key, claim, step)
+                # Who does not come to rest keeps nobody else from being saved meanwhile.
+                await files.save(key, claim, step, lambda: self.jobs.leave_place(key))
             case Thaw():
                 await files.thaw(key, step)
             case RunHook():

@@ -6,6 +6,7 @@ LookUpSnapshot, Restore, RunHook, Save, Thaw, AskChanges, LookAtUsage ─► Sna
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -129,7 +130,9 @@ class Files:
             seen = await self.instances.look(pod.name, pod.uid)
         raise Retry(f"instance {pod.name} changes all the time")
 
-    async def save(self, key: Key, claim: ClaimSeen, step: Save) -> None:
+    async def save(
+        self, key: Key, claim: ClaimSeen, step: Save, halting: Callable[[], None]
+    ) -> None:
         pod = step.pod
         saved = await self.snapshots.save(
             pod.name,
@@ -140,6 +143,7 @@ class Files:
             turn=step.round,
             keep=step.keep,
             clean=step.clean,
+            halting=halting,
         )
         log.info("instance.saved", pod=pod.name, version=saved.digest, aside=saved.aside)
         self.memory.saved.note(key, frozen_as(pod, step.round), saved)

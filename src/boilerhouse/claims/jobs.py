@@ -65,6 +65,10 @@ class Jobs:
         """Let a claim's files be saved before those of others, if they wait for their turn."""
         self._saves.hurry(key)
 
+    def leave_place(self, key: Key) -> None:
+        """Let the next be saved beside this claim, which only waits. May be repeated."""
+        self._saves.leave(key)
+
     async def save(
         self,
         key: Key,

@@ -5,7 +5,8 @@ place() ─► one is free ─► work ─► given on: who is in a hurry, then 
 
 Fifty tenants that hibernate at once are saved a few at a time: all of them beside each other would
 take as long together, and leave nothing of the machine to whoever claims meanwhile. One whose
-instance was told to stop by somebody else has only its grace, and goes before the others.
+instance was told to stop by somebody else has only its grace, and goes before the others. One that
+only waits, since its tenant does not come to rest, leaves its place to the next.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Places:
         self._free = count
         # Who waits, and whether in a hurry; in the order in which they came.
         self._waiting: dict[Hashable, tuple[bool, asyncio.Future[None]]] = {}
+        self._working: set[Hashable] = set()
 
     def waits(self, who: Hashable) -> bool:
         """Whether it has no place yet."""
@@ -39,9 +41,16 @@ class Places:
             self._free -= 1
         else:
             await self._wait(who, first)
+        self._working.add(who)
         try:
             yield
         finally:
+            self.leave(who)
+
+    def leave(self, who: Hashable) -> None:
+        """Give its place on before its work has come to its end. May be repeated."""
+        if who in self._working:
+            self._working.discard(who)
             self._give_on()
 
     async def _wait(self, who: Hashable, first: bool) -> None:

@@ -7,7 +7,7 @@ Every call may be made again. What cannot be reached now is `Retry`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -72,10 +72,12 @@ class Snapshots(Protocol):
         turn: int,
         keep: int,
         clean: bool,
+        halting: Callable[[], None],
     ) -> SavedSeen:
         """Freeze an instance and store its files; returns once they are verified and durable.
 
         Afterwards the instance is frozen; after an error it runs on, unless nobody can tell.
+        `halting` is called once if it does not come to rest soon.
         """
         ...
 

@@ -9,7 +9,7 @@ large or refused is told apart, since a decision hangs on it; everything else is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from boilerhouse.agent.protocol import Changes, Refused, Usage
@@ -81,6 +81,7 @@ class HelperSnapshots:
         turn: int,
         keep: int,
         clean: bool,
+        halting: Callable[[], None],
     ) -> SavedSeen:
         """Freeze an instance and store its files; returns once they are verified and durable."""
         with _TRANSLATED:
@@ -93,6 +94,7 @@ class HelperSnapshots:
                 keep=keep,
                 number=turn,
                 clean=clean,
+                halting=halting,
             )
         return SavedSeen(saved.digest, aside=saved.conflict, skipped=saved.skipped)
 

@@ -22,10 +22,36 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
+class Place:
+    """A job's place among those that work at a time. One that only waits may leave it meanwhile."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._held = False
+        self.left = asyncio.Event()
+
+    async def take(self) -> None:
+        """Wait for a place, unless there is one already."""
+        if not self._held:
+            await self._places.acquire()
+            self._held = True
+
+    def leave(self) -> None:
+        """Give it to the next, until `take`. May be repeated."""
+        if self._held:
+            self._places.release()
+            self._held = False
+            self.left.set()
+
+
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[R]):
     order: object
     task: asyncio.Task[R]
+    place: Place
+
+
+Work = Callable[[Place], Coroutine[Any, Any, R]]
 
 
 class Jobs(Generic[R]):
@@ -39,20 +65,33 @@ class Jobs(Generic[R]):
         self._running: dict[Hashable, _Job[R]] = {}
 
     async def ask(
-        self, key: Hashable, order: object, work: Callable[[], Coroutine[Any, Any, R]]
+        self, key: Hashable, order: object, work: Work[R], *, until_left: bool = False
     ) -> R | None:
-        """Return what the job of this key gives; None if it takes longer than a call should."""
+        """Return what the job of this key gives; None if it takes longer than a call should.
+
+        None also, with `until_left`, as soon as it has left its place once.
+        """
         job = self._running.get(key)
         if job is None:
             job = self._begin(key, order, work)
         elif job.order != order:
             raise Refused(409, "other-order", f"another {self._name} of it is under way")
-        await asyncio.wait({job.task}, timeout=self._patience)
+        left = asyncio.create_task(job.place.left.wait()) if until_left else job.task
+        await asyncio.wait(
+            {job.task, left}, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED
+        )
+        if left is not job.task:
+            left.cancel()
         if not job.task.done():
             return None
         if job.task.cancelled():
             raise Refused(503, "stopping", "the helper stops; ask again")
         return job.task.result()
+
+    def left(self, key: Hashable) -> bool:
+        """Tell whether the job of this key has left its place once."""
+        job = self._running.get(key)
+        return job is not None and job.place.left.is_set()
 
     async def close(self) -> None:
         """Cut off what is under way."""
@@ -61,13 +100,12 @@ class Jobs(Generic[R]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(
-        self, key: Hashable, order: object, work: Callable[[], Coroutine[Any, Any, R]]
-    ) -> _Job[R]:
+    def _begin(self, key: Hashable, order: object, work: Work[R]) -> _Job[R]:
         if len(self._running) >= self._limit:
             raise Refused(503, "busy", "the helper has too much to do; try again")
-        task = asyncio.create_task(self._in_turn(work), name=f"{self._name} {key}")
-        job = self._running[key] = _Job(order, task)
+        place = Place(self._places)
+        task = asyncio.create_task(self._in_turn(work, place), name=f"{self._name} {key}")
+        job = self._running[key] = _Job(order, task, place)
 
         def ended(task: asyncio.Task[R]) -> None:
             del self._running[key]
@@ -77,6 +115,9 @@ class Jobs(Generic[R]):
         task.add_done_callback(ended)
         return job
 
-    async def _in_turn(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        async with self._places:
-            return await work()
+    async def _in_turn(self, work: Work[R], place: Place) -> R:
+        await place.take()
+        try:
+            return await work(place)
+        finally:
+            place.leave()

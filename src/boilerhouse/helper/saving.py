@@ -17,8 +17,10 @@ from dataclasses import replace
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
+from boilerhouse.agent.message import Answer
 from boilerhouse.agent.protocol import Refused, SaveReport, Unchanged
 from boilerhouse.core.clock import token
+from boilerhouse.helper import jobs
 from boilerhouse.helper.agentline import AgentLine, read_small, unreachable
 from boilerhouse.helper.store import rules
 from boilerhouse.helper.store.manifest import Shelf
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 TRIES = 3  # for a tree that keeps changing
 
 _FREEZE = 120.0  # seconds for the agent to halt the tenant and look at everything
+_RESTLESS = 0.5  # seconds after which it is asked whether the tenant stands still
 _REPORT = 120.0  # to look at everything again
 _WORD = 20.0
 _ASK_AGAIN = 0.05
@@ -45,11 +48,16 @@ class Saver:
         self._store = store
         self._threads = threads
 
-    async def save(self, agent: AgentLine, where: Place, order: SaveOrder) -> Saved:
-        """Save; returns when it is durable, verified, and the agent knows."""
+    async def save(
+        self, agent: AgentLine, where: Place, order: SaveOrder, place: jobs.Place
+    ) -> Saved:
+        """Save; returns when it is durable, verified, and the agent knows.
+
+        While the tenant does not come to rest the job leaves its place to others.
+        """
         try:
             for _ in range(TRIES):
-                done = await self._try(agent, where, order)
+                done = await self._try(agent, where, order, place)
                 if done is not None:
                     return done
             raise Refused(
@@ -62,19 +70,19 @@ class Saver:
                 await agent.told(bytes, "POST", protocol.THAW, number, patience=_WORD)
             raise
 
-    async def _try(self, agent: AgentLine, where: Place, order: SaveOrder) -> Saved | None:
+    async def _try(
+        self, agent: AgentLine, where: Place, order: SaveOrder, place: jobs.Place
+    ) -> Saved | None:
         """Save once; None if that must be repeated."""
         shelf = await self._threads.run(self._store.shelf, where)
         known = rules.known(shelf, order.base, order.pod)
         identifier = token(24).encode().hex()[:32]
-        answer = await agent.ask(
-            "POST",
-            protocol.SAVE,
+        query = (
             ("id", identifier),
             ("known", "" if known is None else known.digest),
             ("round", str(order.round)),
-            patience=_FREEZE,
         )
+        answer = await _at_rest(agent, query, place)
         if answer.headers.get("content-type") == protocol.JSON:
             digest = (await read_small(answer, Unchanged.decode)).digest
             shelf = await self._threads.run(self._store.shelf, where)
@@ -119,6 +127,36 @@ class Saver:
             clean=order.clean == 1,
         )
         return replace(done, skipped=report.skipped)
+
+
+async def _at_rest(
+    agent: AgentLine, query: tuple[tuple[str, str], ...], place: jobs.Place
+) -> Answer:
+    """Ask for the stream, which begins when the tenant is halted and was looked at."""
+    asking = asyncio.create_task(
+        agent.ask("POST", protocol.SAVE, *query, patience=_FREEZE), name="save begins"
+    )
+    try:
+        while not (await asyncio.wait({asking}, timeout=_RESTLESS))[0]:
+            if await _is_halting(agent):
+                place.leave()
+        await place.take()
+    except BaseException:
+        asking.cancel()
+        await asyncio.wait({asking})
+        if not asking.cancelled() and asking.exception() is None:
+            await asking.result().body.close()
+        raise
+    return asking.result()
+
+
+async def _is_halting(agent: AgentLine) -> bool:
+    """Ask an agent that takes long whether its tenant does, or looking at its files."""
+    with contextlib.suppress(Refused):
+        answer = await agent.ask("GET", protocol.STATE, patience=_WORD)
+        await answer.body.close()
+        return protocol.HALTING in answer.headers
+    return False
 
 
 def _current(shelf: Shelf) -> str:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from boilerhouse.agent import protocol
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answer
 from boilerhouse.agent.protocol import SMALL_LIMIT, Refused
@@ -151,10 +152,16 @@ class SnapshotRoutes:
         if not order.pod:
             raise Refused(400, "bad-order", "pod is the UID of the Pod that is saved")
         agent = line(self._reach, request)
+        key = (where, order.pod)
         done = await self._saves.ask(
-            (where, order.pod), order, lambda: self._saver.save(agent, where, order)
+            key,
+            order,
+            lambda place: self._saver.save(agent, where, order, place),
+            until_left=request.param(wire.HALTING) is not None,
         )
-        return _RUNNING if done is None else json_answer(done.encode())
+        if done is not None:
+            return json_answer(done.encode())
+        return _HALTING if self._saves.left(key) else _RUNNING
 
     async def _restore(self, request: Request) -> Answer:
         order = wire.read_order(RestoreOrder, await request.body.read(SMALL_LIMIT))
@@ -163,7 +170,7 @@ class SnapshotRoutes:
             raise Refused(400, "bad-order", f"digest is one, and mode one of {', '.join(_MODES)}")
         agent = line(self._reach, request)
         done = await self._restores.ask(
-            (where, order.pod), order, lambda: self._restorer.restore(agent, where, order)
+            (where, order.pod), order, lambda _: self._restorer.restore(agent, where, order)
         )
         return _RUNNING if done is None else json_answer(done.encode())
 
@@ -233,6 +240,7 @@ class SnapshotRoutes:
 
 
 _RUNNING = Answer(202)
+_HALTING = Answer(202, headers={protocol.HALTING: "true"})
 
 
 class _Download(Body):

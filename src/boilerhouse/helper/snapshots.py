@@ -8,7 +8,7 @@ Errors are those of `asking.py`: `HelperUnavailable` and `AgentUnavailable` (bot
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from boilerhouse.agent import protocol
@@ -70,16 +70,18 @@ class SnapshotClient:
         keep: int = KEEP,
         number: int = 0,
         clean: bool = False,
+        halting: Callable[[], None] = lambda: None,
     ) -> Saved:
         """Store the instance's overlays; returns once they are durable and verified.
 
         `base`: the digest that the instance started from, or "". `number`: an agent refuses orders
         with a lower one than it has heard of; 0 is none. `clean`: it started without the files of
         `base`, which are kept then, however many versions follow. Afterwards the tenant is frozen;
-        after an error it runs on, unless nobody can tell.
+        after an error it runs on, unless nobody can tell. `halting` is called once if it does not
+        come to rest soon.
         """
         order = SaveOrder(tenant, workload, uid, base, keep, number, int(clean))
-        return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid))
+        return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid, halting))
 
     async def restore(
         self, pod: str, uid: str, *, tenant: str, workload: str, digest: str, mode: Mode
@@ -175,13 +177,24 @@ class SnapshotClient:
         answer = await self._asking.open("POST", wire.PROMOTE, body=order)
         return Version.decode(await read(answer)), answer.status == wire.MADE
 
-    async def _long(self, path: str, order: bytes, pod: str, uid: str) -> bytes:
+    async def _long(
+        self,
+        path: str,
+        order: bytes,
+        pod: str,
+        uid: str,
+        halting: Callable[[], None] = lambda: None,
+    ) -> bytes:
         """Ask for what takes its time: the helper works on, however often it is asked how far."""
+        query: Query = [(wire.HALTING, "tell")]
         while True:
-            answer = await self._asking.open("POST", path, (), Body(order), pod=pod, uid=uid)
+            answer = await self._asking.open("POST", path, query, Body(order), pod=pod, uid=uid)
             body = await read(answer)
             if answer.status != STILL_RUNNING:
                 return body
+            if protocol.HALTING in answer.headers and query:
+                query = ()  # once is enough
+                halting()
 
 
 def _which(tenant: str, workload: str, seq: int | None) -> Query:

@@ -23,6 +23,7 @@ PROMOTE = "/snapshots/promote"
 
 VERSION = "x-boilerhouse-version"  # header of an archive that is sent: its Version as JSON
 GZIP = "application/gzip"
+HALTING = "halting"  # parameter: asks to be told at once that a tenant does not come to rest
 MADE = 201  # a version was; with 200 what was asked for is current already
 
 Kind = Literal["save", "import", "restore", "side"]

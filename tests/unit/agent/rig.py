@@ -33,6 +33,7 @@ class Tenants:
     found: list[Process] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     restless: bool = False
+    rest: asyncio.Event | None = None  # when they stand still
     prepared: int = 0
 
     def of_tenant(self) -> list[Process]:
@@ -44,6 +45,8 @@ class Tenants:
     async def freeze(self, *, allow_exec: bool = False) -> None:
         if self.restless:
             raise Restless("the tenant did not come to rest")
+        if self.rest is not None:
+            await self.rest.wait()
         self.story.append("freeze, exec allowed" if allow_exec else "freeze")
 
     def prepare_next(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from boilerhouse.agent import saving
 from boilerhouse.agent.message import Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import TOKEN, IdentityFiles, SaveReport
+from boilerhouse.agent.protocol import HALTING, TOKEN, IdentityFiles, SaveReport
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna", "token", "http://api").encode()
@@ -195,6 +195,19 @@ async def test_an_agent_begun_anew_knows_what_to_do_with_a_halted_tenant(tmp_pat
         assert not (await rig.state()).frozen
         assert await rig.started() == 204
     assert tenants.story == ["freeze", "freeze", "thaw"]
+
+
+async def test_a_tenant_that_is_not_at_rest_yet_is_told(rig: Rig) -> None:
+    """Whoever waits for a save learns from the state that the tenant is what takes so long."""
+    assert HALTING not in (await rig.ask("GET", "/state")).headers
+    rig.tenants.rest = asyncio.Event()
+    saving = asyncio.create_task(rig.save())
+    async with asyncio.timeout(20):
+        while HALTING not in (await rig.ask("GET", "/state")).headers:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    rig.tenants.rest.set()
+    assert (await saving).status == 200
+    assert HALTING not in (await rig.ask("GET", "/state")).headers
 
 
 async def test_who_is_asked_to_end_stays_until_it_is_saved(rig: Rig) -> None:

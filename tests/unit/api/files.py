@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from boilerhouse.agent.protocol import Changes, Usage
@@ -59,6 +59,7 @@ class Files:
         turn: int,
         keep: int,
         clean: bool,
+        halting: Callable[[], None],
     ) -> SavedSeen:
         if self.gate is not None:
             await self.gate.wait()

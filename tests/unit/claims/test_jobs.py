@@ -132,6 +132,28 @@ async def test_saves_take_turns() -> None:
 
 
 @pytest.mark.looptime
+async def test_a_save_that_only_waits_leaves_its_place() -> None:
+    """Tenants that do not come to rest keep no other from being saved."""
+    saved: list[str] = []
+
+    async def save(key: Key) -> None:
+        if key.name == "restless":
+            await asyncio.sleep(0.5)
+            jobs.leave_place(key)
+            await asyncio.sleep(10)
+        saved.append(key.name)
+
+    jobs = Jobs(lambda key: None, saves=1)
+    for name in ("restless", "calm"):
+        key = Key("sim", name)
+        await jobs.save(key, "Save", save(key), unexpected, first=False)
+    await asyncio.sleep(1)
+    assert saved == ["calm"]
+    await asyncio.sleep(10)
+    assert saved == ["calm", "restless"]
+
+
+@pytest.mark.looptime
 async def test_a_pass_does_not_wait_for_a_save() -> None:
     """It has its place among those that are under way, and others are behind it."""
 

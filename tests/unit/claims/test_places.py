@@ -74,6 +74,20 @@ async def test_it_is_known_who_waits() -> None:
     await asyncio.gather(*tasks)
 
 
+async def test_who_only_waits_may_leave_its_place() -> None:
+    """The next has it at once, and it is given on once only."""
+    queue = Queue(1)
+    tasks = [queue.begin(who) for who in "abc"]
+    await asyncio.sleep(0.5)
+    queue.places.leave("a")
+    queue.places.leave("a")
+    queue.places.leave("b")  # has none yet: nothing to give
+    await asyncio.sleep(0.1)
+    assert (queue.places.waits("b"), queue.places.waits("c")) == (False, True)
+    await asyncio.gather(*tasks)
+    assert queue.places._free == 1
+
+
 @pytest.mark.parametrize("turns", range(3))
 async def test_who_leaves_takes_no_place_along(turns: int) -> None:
     """Cancelled while it waits, or in the very moment in which it is given a place."""

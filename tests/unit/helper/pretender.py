@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
@@ -36,6 +36,7 @@ class Pretender:
     picky: str = ""  # refuses restores with this code, after their first piece
     forgets: bool = False  # saves, before it is told that they are safe
     deaf: int = 0  # times that it does not hear the last word
+    rest: asyncio.Event | None = None  # when its tenant comes to rest
     gate: asyncio.Event | None = None  # to be passed before the last piece
     told: asyncio.Event = field(default_factory=asyncio.Event)  # that a save is safe
     streaming: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
@@ -48,6 +49,8 @@ class Pretender:
         self.asked.append(verb)
         match verb:
             case "POST /save":
+                if self.rest is not None:
+                    await self.rest.wait()
                 return self._save(str(request.param("id")), str(request.param("known")))
             case "GET /save":
                 return self._tell(str(request.param("id")))
@@ -60,7 +63,10 @@ class Pretender:
                 return await self._restore(str(request.param("digest")), request.body)
             case "GET /state":
                 state = State(self.restored, self.baseline, self.frozen, bound=True)
-                return json_answer(state.encode())
+                answer = json_answer(state.encode())
+                if self.rest is None or self.rest.is_set():
+                    return answer
+                return replace(answer, headers={protocol.HALTING: "true"})
         raise Refused(404, "no-such-path", verb)
 
     @property

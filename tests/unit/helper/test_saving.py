@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Refused
 from boilerhouse.helper import wire
@@ -243,6 +244,39 @@ async def test_so_many_at_a_time_in_turn(tmp_path: Path) -> None:
         assert await bench.current("tenant-3") is None  # what is cheap does not wait for them
         gate.set()
         assert all(saved.current for saved in await asyncio.gather(*saves))
+
+
+async def test_who_does_not_come_to_rest_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """It has no place while it is only being halted, and takes its turn again after that."""
+    async with working(tmp_path / "s", Capacity(saves=1)) as bench:
+        restless, gated, other = (bench.agent(port, b"%d" % port) for port in (1, 2, 3))
+        restless.rest, gated.gate = asyncio.Event(), asyncio.Event()
+        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3)
+        halting = await bench.ask(
+            "POST", wire.SAVE, ("halting", "tell"), body=Body(order.encode()), agent=1
+        )
+        assert (halting.status, protocol.HALTING in halting.headers) == (202, True)
+        waiting = asyncio.create_task(bench.save("tenant-1", agent=1))
+        assert (await bench.save("tenant-3", agent=3)).current
+        assert other.may_stop
+        saving = asyncio.create_task(bench.save("tenant-2", agent=2))
+        await gated.streaming.acquire()
+        restless.rest.set()
+        await asyncio.sleep(0)
+        assert not restless.may_stop  # there is one place, and another has it
+        gated.gate.set()
+        assert (await saving).current
+        assert (await waiting).current
+
+
+async def test_a_helper_that_stops_while_a_tenant_is_halted(tmp_path: Path) -> None:
+    """Nothing is left of a save that has no place."""
+    async with working(tmp_path / "s", Capacity(saves=1)) as bench:
+        bench.agent(1).rest = asyncio.Event()
+        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3)
+        body = Body(order.encode())
+        await bench.ask("POST", wire.SAVE, ("halting", "tell"), body=body, agent=1)
+    assert not bench.leftovers()
 
 
 async def test_a_helper_that_stops_in_the_middle(tmp_path: Path) -> None:
