@@ -197,6 +197,12 @@ def test_who_writes_on_is_frozen_and_others_are_not(disk: Path) -> None:
         soon("the reserve is whole", lambda: reserve(disk) == kept)
         soon("it runs on", lambda: not full(home, "filler"))
 
+        home.sh(filler, "echo > /workspace/go")
+        soon("it is frozen again", lambda: full(home, "filler") == "MachineDiskFull", 90)
+        assert home.ask("POST", f"/instances/{filler}/destroy").status_code == 200
+        soon("the pressure ends", lambda: condition(home)[0] == "False", 90)
+        soon("the reserve is whole", lambda: reserve(disk) == kept)
+
 
 def full(home: Home, tenant: str) -> str:
     """Return why a tenant is frozen for a disk; empty if it is not."""

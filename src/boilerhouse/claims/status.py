@@ -28,6 +28,8 @@ ENOUGH_ROOM = "EnoughRoom"
 _TOO_MANY_FILES = "TooManyFiles"
 _MACHINE_DISK_FULL = "MachineDiskFull"
 _REASONS = {Shortage.INODES: _TOO_MANY_FILES, Shortage.MACHINE: _MACHINE_DISK_FULL}
+# What a frozen program has open stays on the disk when it is removed: it cannot let go of it.
+_OPEN_FILES = "what its program has open has to be emptied, as by `: > FILE`"
 _SHORTAGES = {reason: shortage for shortage, reason in _REASONS.items()}
 
 CRASH_LOOP = "CrashLoopBackOff"  # a reason of InstanceReady: waiting will not help
@@ -164,8 +166,8 @@ def _full(seen: Seen, full: str) -> str:
         return (
             "the disk of the machine is nearly full and it wrote on: the instance is frozen, with"
             " all its files. It runs on when there is room again: remove files with"
-            " `boilerhouse exec`, or release it or others (everything is saved), or make room on"
-            " the machine"
+            f" `boilerhouse exec` ({_OPEN_FILES}), or release it or others (everything is saved),"
+            " or make room on the machine"
         )
     disk = "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
     what = f"{disk} is full"
@@ -173,8 +175,8 @@ def _full(seen: Seen, full: str) -> str:
         what = f"it has as many files and directories as {disk} may hold"
     return (
         f"{what}: the instance is frozen, with all its files. Remove some with `boilerhouse exec`"
-        " (below 95 % it runs on), or release it (everything is saved), or give its workload a"
-        " larger diskGb"
+        f" (below 95 % it runs on; {_OPEN_FILES}), or release it (everything is saved), or give"
+        " its workload a larger diskGb"
     )
 
 
