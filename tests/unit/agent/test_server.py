@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 
 import pytest
@@ -11,7 +12,8 @@ from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.message import Answer, Body, Request
 from boilerhouse.agent.peer import Peer, Unreachable
 from boilerhouse.agent.protocol import Refused
-from boilerhouse.agent.server import Server
+from boilerhouse.agent.server import REFUSALS, Server
+from boilerhouse.core.connections import AGENTS
 from tests.unit.agent.rig import SECRET, Rig, listening
 
 
@@ -177,6 +179,26 @@ async def test_connections_are_bounded() -> None:
         assert answer.status == 204
         await answer.body.close()
     await server.stop()
+
+
+async def test_a_flood_of_connections_holds_no_descriptors() -> None:
+    """Beyond those that are told so, connections are closed at once, and are not counted on."""
+
+    async def answer(request: Request) -> Answer:
+        return Answer(204)
+
+    server, port = await serving(answer, connections=2)
+    before = AGENTS.open
+    peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+    async with asyncio.timeout(10):
+        for reader, _ in peers[2:]:  # the first two may stay and say nothing
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+    assert AGENTS.open - before <= 2 + REFUSALS
+    for _, writer in peers:
+        writer.transport.abort()
+    await server.stop()
+    assert AGENTS.open == before
 
 
 async def test_an_answer_that_breaks_off_is_not_taken_for_whole() -> None:

@@ -14,8 +14,9 @@ import contextlib
 import errno
 import socket
 import struct
+from functools import partial
 
-from boilerhouse.accepting import CountedSocket
+from boilerhouse.accepting import Acceptor, CountedSocket
 from boilerhouse.core.connections import PODS
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.netns import PodNetwork
@@ -102,15 +103,17 @@ class Forwarder:
 
     def __init__(self, network: PodNetwork) -> None:
         self._network = network
-        self._listeners: dict[int, tuple[asyncio.Task[None], socket.socket]] = {}
+        self._listeners: dict[int, tuple[Acceptor, socket.socket]] = {}
         self._carried: set[asyncio.Task[None]] = set()
 
     def listen(self, port: int) -> tuple[str, int]:
         """Listen at the Pod's address for `port` (another number if it is taken); return where."""
         if port not in self._listeners:
             listener = self._bind(port)
-            task = asyncio.create_task(self._accept(listener, port))
-            self._listeners[port] = (task, listener)
+            connected = partial(self._connected, port=port)
+            acceptor = Acceptor(listener, PODS, connected, _none_is_idle)
+            acceptor.start()
+            self._listeners[port] = (acceptor, listener)
         host, number = self._listeners[port][1].getsockname()[:2]
         return str(host), int(number)
 
@@ -131,26 +134,14 @@ class Forwarder:
                 return listener
         raise AssertionError("unreachable")
 
-    async def _accept(self, listener: socket.socket, port: int) -> None:
-        while True:
-            while PODS.is_full():
-                PODS.paused += 1
-                room = asyncio.Event()
-                PODS.when_room(room.set)
-                await room.wait()
-            try:
-                accepted = await _accepted(listener)
-            except OSError:
-                # Out of descriptors, or a client gone already: the next one may fare better.
-                await asyncio.sleep(0.05)
-                continue
-            if len(self._carried) >= min(_CONNECTIONS, max(_LEAST, PODS.most // _PART)):
-                PODS.refused += 1
-                _reset(accepted)
-                continue
-            task = asyncio.create_task(self._carry(CountedSocket(accepted, PODS), port))
-            self._carried.add(task)
-            task.add_done_callback(self._carried.discard)
+    def _connected(self, client: CountedSocket, port: int) -> None:
+        if len(self._carried) >= min(_CONNECTIONS, max(_LEAST, PODS.most // _PART)):
+            PODS.refused += 1
+            _reset(client)
+            return
+        task = asyncio.get_running_loop().create_task(self._carry(client, port))
+        self._carried.add(task)
+        task.add_done_callback(self._carried.discard)
 
     async def _carry(self, client: socket.socket, port: int) -> None:
         loop = asyncio.get_running_loop()
@@ -184,30 +175,19 @@ class Forwarder:
                     end.close()
 
     async def close(self) -> None:
-        tasks = [task for task, _ in self._listeners.values()] + list(self._carried)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for _, listener in self._listeners.values():
+        for acceptor, listener in self._listeners.values():
+            acceptor.stop()
             listener.close()
+        carried = list(self._carried)
+        for task in carried:
+            task.cancel()
+        await asyncio.gather(*carried, return_exceptions=True)
         self._listeners.clear()
 
 
-async def _accepted(listener: socket.socket) -> socket.socket:
-    """Return the next connection. The loop's own `sock_accept` loses one if it is cancelled."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            accepted, _ = listener.accept()
-            accepted.setblocking(False)
-            return accepted
-        except BlockingIOError:
-            ready = asyncio.Event()
-            loop.add_reader(listener, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(listener)
+def _none_is_idle() -> bool:
+    """Close none: a silent connection may be what a program waits on."""
+    return False
 
 
 def _reset(client: socket.socket) -> None:
