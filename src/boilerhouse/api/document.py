@@ -45,6 +45,7 @@ _REFUSALS = {
     401: "A key or token is needed, or the one that was sent is not valid.",
     403: "The caller may not do this.",
     404: "There is no such thing.",
+    408: "The body came too slowly.",
     409: "It cannot be done as things are; `code` says why.",
     413: "The body is too large.",
     422: "The object is invalid; `details.errors` has everything that is wrong with it.",
@@ -57,7 +58,7 @@ _REFUSALS = {
 }
 _ALWAYS = (400, 401, 403, 500, 503)
 _WITH_NAME = (404,)
-_OF_WRITES = (409, 413, 422, 429, 502, 504, 507)
+_OF_WRITES = (408, 409, 413, 422, 429, 502, 504, 507)
 _WAIT_AND_SEE = (429, 503)
 
 # More than one kind of success: the end of an operation's path, and what else it answers with.

@@ -37,6 +37,10 @@ SECONDS = Histogram(
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
 
+# A body is waited for as long as so many bytes come in so many seconds; the last may be fewer.
+BODY_PIECE = 64 << 10
+BODY_SECONDS = 60.0
+
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
 RAISED = "boilerhouse.raised"  # in a scope: what a handler raised
 
@@ -57,11 +61,6 @@ class Door:
         self.end_streams = end_streams  # for the listener, before it stops
         self._inner = inner
         self._clock = clock
-        self._allowed = {
-            route.path_format: ", ".join(sorted(route.methods)).encode()
-            for route in inner.routes
-            if isinstance(route, HTTPRoute)
-        }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -90,7 +89,7 @@ class Door:
             if problem is not None:
                 await _answer(problem, sending)
             else:
-                await self._inner(scope, receive, sending)
+                await self._inner(scope, _unless_it_drips(receive), sending)
         except asyncio.CancelledError:
             if not status:
                 await _answer(ShuttingDown(), sending)
@@ -103,9 +102,16 @@ class Door:
 
     def _with_allowed(self, scope: Any, headers: Any) -> Any:
         """Correct `Allow` of OPTIONS: the framework lists the methods of one handler alone."""
-        allowed = self._allowed.get(scope.get("path_template", ""))
-        if scope["method"] != "OPTIONS" or allowed is None:
+        if scope["method"] != "OPTIONS":
             return headers
+        template = scope.get("path_template", "")
+        methods = {
+            method
+            for route in self._inner.routes
+            if isinstance(route, HTTPRoute) and route.path_format == template
+            for method in route.methods
+        }
+        allowed = ", ".join(sorted(methods)).encode()
         return [(name, allowed if name == b"allow" else value) for name, value in headers]
 
     async def _socket(
@@ -132,6 +138,35 @@ class Door:
             if not opened:
                 await refuse(ShuttingDown(), scope, send)
             raise
+
+
+def _unless_it_drips(receive: Receive) -> Receive:
+    """Return what receives a request, and gives up (408) on a body that comes too slowly.
+
+    Only the time that is spent waiting for the client counts: it may be we who are slow.
+    """
+    loop = asyncio.get_running_loop()
+    left, missing, whole = BODY_SECONDS, BODY_PIECE, False
+
+    async def receiving() -> Any:
+        nonlocal left, missing, whole
+        if whole:
+            return await receive()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(left):
+                message: Any = await receive()
+        except TimeoutError:
+            words = f"the body came too slowly: less than {BODY_PIECE} bytes in {BODY_SECONDS:g} s"
+            raise Problem(408, "RequestTimeout", words) from None
+        left -= loop.time() - began
+        missing -= len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if missing <= 0:
+            left, missing = BODY_SECONDS, BODY_PIECE
+        return message
+
+    return receiving
 
 
 async def _answer(problem: Problem, send: Any) -> None:

@@ -253,6 +253,39 @@ async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_pa
         assert (await rest.get("/snapshots")).status_code == 503
 
 
+async def test_a_body_that_drips_is_given_up(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """408 and the end of the connection; one that comes slowly and steadily is taken."""
+    monkeypatch.setattr("boilerhouse.api.door.BODY_SECONDS", 1.0)
+    monkeypatch.setattr("boilerhouse.api.door.BODY_PIECE", 1000)
+    async with rest.served() as address:
+        port = int(address.rpartition(":")[2])
+
+        async def sent(path: str, body: bytes, pieces: int, pause: float) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = f"PUT /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode())
+            answer = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+            size = -(-len(body) // pieces)
+            async with asyncio.timeout(60):
+                for at in range(0, len(body), size):
+                    if answer.done():
+                        break
+                    writer.write(body[at : at + size])
+                    await asyncio.sleep(pause)
+                got = await answer
+            writer.close()
+            return got
+
+        body = b'{"data": {"a": "' + b"x" * 20_000 + b'"}}'
+        steady, dripping = await asyncio.gather(
+            sent("configmaps/steady", body, 10, 0.2), sent("configmaps/drip", body, 20_000, 0.05)
+        )
+    assert steady.startswith(b"HTTP/1.1 201 ")
+    assert dripping.startswith(b"HTTP/1.1 408 ") and b"problem+json" in dripping
+    assert (await rest.get("/configmaps/drip")).status_code == 404
+
+
 async def test_a_dead_background_task_is_seen_and_lives_again(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
