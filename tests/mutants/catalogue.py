@@ -265,6 +265,30 @@ MUTANTS = _ELSEWHERE | {
         '    return {"metadata": {"uid": claim.uid}, "status": changes}',
         _FILES + "test_activity_that_races_idleness_wins",
     ),
+    "an instance is evicted for its disk": Mutant(
+        "boilerhouse.embedded.kubelet.evicting",
+        'container.get("restartPolicy") == "Always" and built_in(container)',
+        'container.get("restartPolicy") == "Never" and built_in(container)',
+        "tests/unit/kubelet/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",
+    ),
+    "what is given up of the reserve looks like room": Mutant(
+        "boilerhouse.embedded.kubelet.diskroom",
+        "return Room(self.bytes - size, left)",
+        "return Room(self.bytes, left)",
+        "tests/unit/kubelet/test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
+    ),
+    "half a piece of the reserve counts": Mutant(
+        "boilerhouse.embedded.storage.ballast",
+        "return found.st_size == size and found.st_blocks * 512 >= size",
+        "return found.st_size == size",
+        "tests/unit/embedded/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
+    ),
+    "a full machine is held against who was there before": Mutant(
+        "boilerhouse.agent.diskguard",
+        "        self._base = self._base or usage",
+        "        self._base = self._starts_with",
+        "tests/unit/agent/test_diskguard.py::test_on_a_full_machine_who_writes_on_is_frozen",
+    ),
     "failed Pods are replaced at once": Mutant(
         "boilerhouse.pools.decide",
         "_Fill() if any(gone.failed for gone in unfit) else _fill(seen, pool, kept)",

@@ -115,6 +115,7 @@ def test_a_full_machine_lowers_a_limit_to_what_is_used_and_a_bit() -> None:
 async def test_on_a_full_machine_who_writes_on_is_frozen(tmp_path: Path) -> None:
     """Not for what it had before; until the machine has room, or it removes what it wrote."""
     async with limited(tmp_path) as rig:
+        await asyncio.sleep(0.3)  # counted by then, while it is empty
         fill(rig, 3, "before")
         rig.monitor.press(DiskLimit(MB, 20))
         await asyncio.sleep(0.5)  # ticks enough for it to be frozen, if it were
