@@ -15,7 +15,7 @@ from boilerhouse.kube.kinds import Pod
 from boilerhouse.kube.resources import PODS, SECRETS
 from boilerhouse.kube.status import NotFound
 
-REMEMBERED = 10_000
+REMEMBERED = 2_000  # most are gone: the others are found again by one request
 
 
 class AgentUnavailable(Retry):

@@ -78,6 +78,8 @@ from boilerhouse.workloads.read import Reader as WorkloadReader
 from boilerhouse.workloads.seen import Plan as WorkloadPlan
 from boilerhouse.workloads.seen import Seen as WorkloadSeen
 
+SWEPT = 256  # Secrets whose last passes are kept
+
 
 class Operator:
     """Everything that makes objects of ours true in one namespace, the client's."""
@@ -171,7 +173,8 @@ class Operator:
             apply=sweeper.apply,
             keys=lambda: list(self.secret_informer.cache),
             way=self.way,
-            **self._loop(workers=2),
+            # Each instance has a Secret of its own: theirs would push out what claims have seen.
+            **self._loop(workers=2) | {"recorder": Recorder(objects=SWEPT)},
         )
         self.acquirer = Acquirer(
             client=client,
