@@ -193,14 +193,14 @@ MUTANTS = _ELSEWHERE | {
     ),
     "a save without its base": Mutant(
         "boilerhouse.claims.releasing",
-        "return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)",
-        'return Save(pod, "", release_of(claim.status).round, keep)',
+        "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
+        'return Save(pod, "", release_of(claim.status).round, keep, clean)',
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "a save without its round": Mutant(
         "boilerhouse.claims.releasing",
-        "return Save(pod, _refs(seen, claim).base, release_of(claim.status).round, keep)",
-        "return Save(pod, _refs(seen, claim).base, 0, keep)",
+        "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
+        "return Save(pod, refs.base, 0, keep, clean)",
         "tests/sim/test_stories.py::test_a_save_that_comes_late_freezes_nobody",
     ),
     "Active without its files": Mutant(
@@ -403,11 +403,17 @@ MUTANTS = _ELSEWHERE | {
         "",
         "tests/unit/agent/test_saving.py::test_a_tenant_that_ran_on_has_no_baseline",
     ),
-    "a child between vfork and its program stays stopped": Mutant(
+    "a parent that waits in vfork is never at rest": Mutant(
         "boilerhouse.agent.freezing",
-        "    if not hanging:\n",
-        "    if hanging or not hanging:\n",
-        _HALTING + "[vforks]",
+        "            if self._vforking.at_rest(pid, stopped, self.seconds):\n",
+        "            if not pid:\n",
+        _HALTING + "[vfork_hangs]",
+    ),
+    "a parent that waits for a disk is at rest": Mutant(
+        "boilerhouse.agent.freezing",
+        "            if self._vforking.at_rest(pid, stopped, self.seconds):\n",
+        "            if pid:\n",
+        _HALTING + "[a_disk_is_no_vfork]",
     ),
     "the record is not synced": Mutant(
         "boilerhouse.agent.record",
@@ -477,7 +483,9 @@ MUTANTS = _ELSEWHERE | {
     ),
     "whoever hangs up stops the save": Mutant(
         "boilerhouse.helper.jobs",
-        "        await asyncio.wait({job.task}, timeout=self._patience)\n",
+        "        await asyncio.wait(\n"
+        "            {job.task, left}, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED\n"
+        "        )\n",
         "        await asyncio.wait_for(job.task, self._patience)\n",
         _HELPER_SAVES + "test_whoever_hangs_up_stops_nothing",
     ),

@@ -25,10 +25,13 @@ MUTANTS = {
     ),
     "pruned before the commit": Mutant(
         "boilerhouse.helper.store.store",
-        "            if replaces:\n"
-        "                shelf = self._shelves.point(where, stored, shelf)\n",
-        "            if replaces:\n                shelf = self._pruned(where, shelf, keep)\n"
-        "                shelf = self._shelves.point(where, stored, shelf)\n",
+        "                shelf = self._shelves.point(where, stored, shelf)\n"
+        "            self._remember(where, self._pruned(where, shelf, keep))\n"
+        "            return saved(stored, current=replaces, unchanged=False)\n",
+        "                shelf = self._pruned(where, shelf, keep)\n"
+        "                shelf = self._shelves.point(where, stored, shelf)\n"
+        "            self._remember(where, self._pruned(where, shelf, keep))\n"
+        "            return saved(stored, current=replaces, unchanged=False)\n",
         _EVERY_STEP + "[a save that prunes]",
     ),
     "a deleted version comes back": Mutant(
