@@ -38,6 +38,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from boilerhouse.accepting import Acceptor, CountedSocket
 from boilerhouse.core.connections import ConnectionLimit
+from boilerhouse.websockets import PacedWebSocket
 
 HEADER_BYTES = 64 * 1024
 HEADER_SECONDS = 20.0
@@ -226,7 +227,7 @@ class Listener:
         self._config = uvicorn.Config(
             application,
             http=BoundedHttp,
-            ws="websockets-sansio",
+            ws=PacedWebSocket,
             ws_max_size=4 * 1024 * 1024,
             ws_per_message_deflate=False,
             lifespan="off",

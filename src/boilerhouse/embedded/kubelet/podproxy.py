@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import h11
 
-from boilerhouse.kube.pace import Pace
+from boilerhouse.core.pace import Pace
 from boilerhouse.kube.status import ApiError, BadRequest, Unavailable
 from boilerhouse.kube.wire import Request, Stream
 

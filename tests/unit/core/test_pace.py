@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from boilerhouse.kube.pace import Pace
+from boilerhouse.core.pace import Pace
 
 
 @pytest.mark.looptime
