@@ -421,7 +421,7 @@ try:
                 held += writing.send(piece)
         except OSError:
             pass
-        if held == before or len(kept) > 400:
+        if held == before or len(kept) > LIMIT:
             break
 except OSError:
     pass
@@ -438,13 +438,24 @@ async def test_memory_in_sockets_counts(pod: PodSandbox, opened: Bubblewrapped) 
         pytest.skip("the memory of sockets cannot be limited here")
     heard = Heard()
     limit = 64 << 20
-    script = f"exec python3 -c '{HOARD}'"
+    script = f"exec python3 -c '{HOARD.replace('LIMIT', '400')}'"
     container = await pod.start(shell(script, memory_bytes=limit), heard)
     exited = await asyncio.wait_for(container.wait(), 60)
     if exited.oom_killed:
         return  # version 2: it is one account
     assert (exited.code, bytes(heard.stderr)) == (0, b"")
     assert 0 < int(heard.stdout) <= 80
+
+
+async def test_memory_in_very_many_sockets_counts(pod: PodSandbox, opened: Bubblewrapped) -> None:
+    """However many a container opens, it is killed for what is in them."""
+    if opened.limits_unenforced is not None or "sockets" in opened.limits_enforced:
+        pytest.skip("the memory of sockets cannot be limited here")
+    hoard = HOARD.replace("LIMIT", "40000").replace("400 <<", "4000 <<")
+    script = f"exec python3 -c '{hoard}while True: pass'"
+    container = await pod.start(shell(script, memory_bytes=48 << 20), Heard())
+    exited = await asyncio.wait_for(container.wait(), 90)
+    assert exited == Exit(137, signal.SIGKILL, oom_killed=True)
 
 
 async def test_a_link_in_place_of_a_volume_is_refused(pod: PodSandbox, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ _PAUSES = (0.001, 0.002, 0.005, 0.01, *(0.02,) * 500)  # seconds between tries t
 _PERIOD = 100_000
 _SUPERVISOR = "supervisor"
 _SOCKETS = "memory.kmem.tcp.limit_in_bytes"
+_SOCKETS_USED = "memory.kmem.tcp.usage_in_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,10 @@ class Group:
             return
         _write(processor / "cpu.cfs_period_us", _PERIOD)
         _write(processor / "cpu.cfs_quota_us", quota or -1)
+
+    def socket_bytes(self) -> int | None:
+        """Return what is in buffers of sockets, where that is counted apart."""
+        return _number(self.by_controller["memory"] / _SOCKETS_USED) if self.sockets else None
 
     def processes(self) -> list[int] | None:
         """Return the processes in the group; None where there are no groups."""
@@ -167,6 +172,10 @@ class Groups:
                     _clear(found)
         _write(roots["pids"] / "pids.max", _most_processes())
         return cls(roots, unified=unified, unenforced=None, freezer=freezer)
+
+    def socket_bytes(self) -> int | None:
+        """Return what all containers have in buffers of sockets, where that is counted apart."""
+        return _number(self._roots["memory"] / _SOCKETS_USED) if self._sockets else None
 
     def create(self, name: str) -> Group:
         """Make a container's group; without enforcement, an empty one."""
@@ -323,6 +332,13 @@ def _below(mount: tuple[Path, str], path: str) -> Path:
     point, root = mount
     inside = path.removeprefix(root) if root != "/" else path
     return point / inside.lstrip("/")
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # the group is gone
+        return None
 
 
 def _write(path: Path, value: object) -> None:

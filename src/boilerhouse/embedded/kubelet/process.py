@@ -56,6 +56,7 @@ class Container:
         self._none_enters.set()
         self.frozen = False
         self._exec_allowed = True
+        self._killed_for_memory = False
         self._background: set[asyncio.Future[None]] = set()
         self._started_at: datetime | None = None
 
@@ -124,7 +125,7 @@ class Container:
         os.close(self._init_fd)
         while self._background:
             await asyncio.wait(self._background)
-        oom_killed = self.plot.group.oom_killed()
+        oom_killed = self._killed_for_memory or self.plot.group.oom_killed()
         if program.start_error is not None:
             return Exit(code, start_error=program.start_error)
         number = code - 128 if 128 < code < 128 + signal.NSIG else None
@@ -168,6 +169,11 @@ class Container:
                 signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
         elif self._program is not None:
             self._program.signal(number)
+
+    def kill_for_memory(self) -> None:
+        """Kill every process of the container, which uses more memory than it may."""
+        self._killed_for_memory = True
+        self.signal(signal.SIGKILL)
 
     async def kill(self) -> None:
         """Kill every process of the container and wait until they are gone."""

@@ -37,6 +37,7 @@ from boilerhouse.embedded.kubelet.netns import PodNetwork
 from boilerhouse.embedded.kubelet.nursery import Nursery
 from boilerhouse.embedded.kubelet.prepared import PreparedContainer, abandon
 from boilerhouse.embedded.kubelet.process import Container
+from boilerhouse.embedded.kubelet.socketmemory import SocketMemory
 from boilerhouse.embedded.kubelet.stdio import End, Stdio, pipes
 from boilerhouse.embedded.kubelet.stock import FIRST, Plot, Stock, discard
 from boilerhouse.embedded.kubelet.uplink import NO_NAMES, Uplink
@@ -53,6 +54,7 @@ class Bubblewrapped:
         self.nursery = nursery
         self.groups = groups
         self.stock = Stock(nursery, groups)
+        self.socket_memory = SocketMemory(groups, self._running)
         self.pump = pump
         self.clock = clock
         self.close_userns = True
@@ -69,6 +71,7 @@ class Bubblewrapped:
             groups = await asyncio.to_thread(Groups.find, "boilerhouse")
             opened = cls(directory, clock, nursery, groups, Pump(clock))
             opened.stock.fill(FIRST)
+            opened.socket_memory.start()
             return opened
         except BaseException:
             await nursery.close()
@@ -116,7 +119,11 @@ class Bubblewrapped:
     def closed(self, pod_uid: str) -> None:
         self._pods.pop(pod_uid, None)
 
+    def _running(self) -> list[Container]:
+        return [one for pod in self._pods.values() for one in pod.containers]
+
     async def close(self) -> None:
+        self.socket_memory.close()
         await asyncio.gather(*(pod.close() for pod in list(self._pods.values())))
         await self.stock.close()
         await self.nursery.close()
@@ -142,7 +149,7 @@ class PodSandbox:
         self._network = network
         self._uplink = uplink
         self._forwarder = Forwarder(network)
-        self._containers: set[Container] = set()
+        self.containers: set[Container] = set()
         self._prepared: set[PreparedContainer] = set()
         self._removing: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
@@ -232,12 +239,12 @@ class PodSandbox:
         except BaseException:
             await abandon(container)
             raise
-        self._containers.add(container)
+        self.containers.add(container)
         container.on_exit(self._ended)
 
     def _ended(self, container: Container) -> None:
         """Remove a container's group; beside what comes next, which has one of its own."""
-        self._containers.discard(container)
+        self.containers.discard(container)
         removing = asyncio.create_task(discard(container.plot), name="cgroup")
         self._removing.add(removing)
         removing.add_done_callback(self._removing.discard)
@@ -324,9 +331,9 @@ class PodSandbox:
         self._closed = True
         await self._forwarder.close()
         await asyncio.gather(*(prepared.discard() for prepared in list(self._prepared)))
-        for container in list(self._containers):
+        for container in list(self.containers):
             container.signal(signal.SIGKILL)
-        await asyncio.gather(*(container.wait() for container in list(self._containers)))
+        await asyncio.gather(*(container.wait() for container in list(self.containers)))
         await asyncio.sleep(0)  # their groups are being removed from now on
         await asyncio.gather(*self._removing)
         if self._uplink is not None:
