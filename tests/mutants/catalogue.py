@@ -484,7 +484,8 @@ MUTANTS = _ELSEWHERE | {
     "whoever hangs up stops the save": Mutant(
         "boilerhouse.helper.jobs",
         "        await asyncio.wait(\n"
-        "            {job.task, left}, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED\n"
+        "            {job.task, left}, timeout=self._patience,"
+        " return_when=asyncio.FIRST_COMPLETED\n"
         "        )\n",
         "        await asyncio.wait_for(job.task, self._patience)\n",
         _HELPER_SAVES + "test_whoever_hangs_up_stops_nothing",
