@@ -110,7 +110,10 @@ class Reader:
     patience: Patience
     readiness: Readiness
     clock: Clock
-    views: Views[Claim, ClaimSeen] = field(default_factory=lambda: Views(claim_seen))
+    views: Views[Claim, ClaimSeen] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "views", Views(claim_seen, self.claims.cache))
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither claim nor Pod of it."""

@@ -28,7 +28,7 @@ class Blueprints:
         self._client = client
         self._workloads = workloads
         self._settings = settings
-        self._views = Views(self._blueprint, REMEMBERED)
+        self._views = Views(self._blueprint, workloads.cache)
         self._known: dict[tuple[str, int], tuple[WorkloadSpec, str]] = {}
 
     async def look(self, name: str) -> Blueprint | None:

@@ -26,7 +26,7 @@ class Instances:
     def __init__(self, client: Client, pods: Informer[Pod]) -> None:
         self._client = client
         self.pods = pods
-        self.view = Views(instance).of  # what decisions may know of a Pod
+        self.view = Views(instance, pods.cache).of  # what decisions may know of a Pod
 
     async def look(self, name: str, uid: str = "") -> InstanceSeen | None:
         """Return the Pod of this name (and UID); None only after the server said so."""
