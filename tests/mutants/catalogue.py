@@ -457,6 +457,24 @@ MUTANTS = _ELSEWHERE | {
         "            replaces = not aside\n",
         _STORE + "test_a_conflict",
     ),
+    "what a clean start replaces is pruned": Mutant(
+        "boilerhouse.helper.store.rules",
+        "    return None if held else current\n",
+        "    return None\n",
+        _STORE + "test_what_a_clean_start_replaces_is_never_pruned",
+    ),
+    "who always starts clean fills the volume": Mutant(
+        "boilerhouse.helper.store.rules",
+        "if current is None or not clean or current.manifest.clean:",
+        "if current is None or not clean:",
+        _STORE + "test_always_starting_clean_does_not_fill_the_volume",
+    ),
+    "a trailer is a header": Mutant(
+        "boilerhouse.listening",
+        "        if not self._in_header:\n            return  # a trailer",
+        "        if False:\n            return  # a trailer",
+        "tests/unit/embedded/test_serving.py::test_a_trailer_is_no_header",
+    ),
     "current is pruned": Mutant(
         "boilerhouse.helper.store.rules",
         " and one != shelf.current\n",

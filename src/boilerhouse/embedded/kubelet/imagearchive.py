@@ -98,6 +98,12 @@ def open_archive(path: Path) -> Iterator[Archive]:
     try:
         with tarfile.open(path, tarinfo=Header) as archive:
             yield _Tar(archive)
+    except tarfile.ReadError as error:
+        # Its words are those of every decompressor that was tried.
+        raise BadImage(
+            f"{path.name} is not a tar archive, plain or compressed, or it is cut short: save one"
+            " with `docker save`"
+        ) from error
     except (tarfile.TarError, EOFError) as error:
         raise BadImage(f"{path.name} is not a readable tar archive: {error}") from error
 
