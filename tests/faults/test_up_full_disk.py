@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.embedded.storage.ballast import Ballast
 from tests.e2e.homes import soon
 from tests.e2e.houses import program
+from tests.e2e.tenants import eventually
 from tests.worlds import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -79,6 +81,14 @@ async def test_a_disk_with_little_room_is_pressed_from_the_start(small_disk: Pat
     await disk.open()
     assert disk.pressed and disk.growth is not None
     assert str(small_disk) in disk.words
-    assert 0 < ballast.count - ballast.missing < ballast.count // 2
+    running = asyncio.create_task(disk.run())
+
+    async def begun() -> bool:
+        return ballast.missing < ballast.count
+
+    await eventually(begun)
+    running.cancel()
+    await asyncio.wait({running})
+    assert ballast.missing > ballast.count // 2
     await disk.close()
     assert not ballast.directory.exists()

@@ -30,6 +30,8 @@ KEPT_FREE = 16
 INODES_KEPT_FREE = 16
 # Given up at a look, at most: whoever fills the disk must not get all of it before it is stopped.
 PIECES_AT_ONCE = 4
+# Made at a look, at most: where a file system cannot allocate, each is written.
+PIECES_MADE_AT_ONCE = 16
 # Of the room on a disk that is nearly full at the start, this fraction is kept back.
 FIRST_SHARE = 4
 # While the disk is nearly full each instance may grow by this fraction of the reserve, and of the
@@ -56,6 +58,7 @@ class DiskPressure:
         # Called on the loop with the bytes and inodes of the reserve that were given up.
         self.reserve_changed: Callable[[int, int], None] = lambda size, inodes: None
         self._blind = False
+        self._filling = False
         self.pressed = False
 
     @property
@@ -83,20 +86,20 @@ class DiskPressure:
         self._listeners.append(hear)
 
     async def open(self) -> None:
-        """Find the reserve of an earlier life, and look for the first time."""
+        """Find the reserve of an earlier life, and look for the first time; `run` fills it."""
         await asyncio.to_thread(self._ballast.open)
         self._marks = await asyncio.to_thread(marks_for, self._data, self._ballast.size)
         await self.look()
-        if self.pressed:
-            # All of it is more than there is room for; some is better than nothing.
-            await asyncio.to_thread(self._ballast.fill, self._room.bytes // FIRST_SHARE)
-            await self.look()
 
     async def close(self) -> None:
         """Keep nothing back any more."""
         await asyncio.to_thread(self._ballast.remove)
 
     async def run(self) -> None:
+        self._filling = True
+        if self.pressed:
+            # All of it is more than there is room for; some is better than nothing.
+            await asyncio.to_thread(self._ballast.fill, self._room.bytes // FIRST_SHARE)
         while True:
             await asyncio.sleep(EVERY)
             await self.look()
@@ -147,8 +150,8 @@ class DiskPressure:
         missing = ballast.missing
         whole = room.without(missing * ballast.piece, missing)
         pressed = self._marks.pressed(whole, before=self.pressed)
-        if missing and not pressed:
-            ballast.fill(missing * ballast.piece)
+        if missing and not pressed and self._filling:
+            ballast.fill(min(missing, PIECES_MADE_AT_ONCE) * ballast.piece)
             room = look(self._data)
         return room, pressed
 

@@ -77,7 +77,8 @@ class Ballast:
                     if number < self.count and _whole(path, self.piece):
                         self._pieces.add(number)
                     else:
-                        path.unlink()
+                        with contextlib.suppress(OSError):  # somebody's directory: let it be
+                            path.unlink()
 
     def fill(self, room: int) -> None:
         """Make pieces as far as `room` bytes last; less if the disk says so."""
