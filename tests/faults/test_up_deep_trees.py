@@ -53,7 +53,7 @@ def again(home: Home, tenant: str, script: str) -> str:
     return soon(f"{tenant} runs again", told)
 
 
-@pytest.mark.parametrize(("levels", "name"), [(1_500, "d")], ids=["deep"])
+@pytest.mark.parametrize(("levels", "name"), [(1_500, "d"), (130, "n" * 200)], ids=["deep", "long"])
 def test_a_nested_tree_is_saved_removed_and_restored(
     tmp_path: Path, levels: int, name: str
 ) -> None:

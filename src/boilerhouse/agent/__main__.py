@@ -11,7 +11,6 @@ from pathlib import Path
 
 from boilerhouse.agent import layout, running
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.processes import PodProcesses
 from boilerhouse.core.clock import SystemClock
@@ -28,7 +27,6 @@ def main() -> None:
         state=Path(layout.STATE_DIR),
         token=running.read_token(Path(layout.TOKEN_FILE)),
         restore=os.environ.get(layout.RESTORE_VARIABLE, ""),
-        limits=Limits.of_disk(gb),
         disk=DiskLimit.of_gb(gb) if gb else None,
     )
     agent = Agent(config, PodProcesses(), SystemClock())

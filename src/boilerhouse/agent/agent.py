@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.archive.model import Limits, Owners
+from boilerhouse.agent.archive.model import Owners
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.diskguard import DiskGuard
 from boilerhouse.agent.disklimit import DiskLimit
@@ -43,7 +43,6 @@ class Config:
 
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
     the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
-    `limits`: of what is saved and restored.
     `disk`: at which the tenant is frozen, None: at none. `monitor` may be shared. `beside`:
     directories that count to the tenant's disk use, and are neither saved nor shown.
     `changed` is called when a probe would be answered otherwise: the tenant may start, or run on,
@@ -57,7 +56,6 @@ class Config:
     restore: str = ""
     owners: Owners = field(default_factory=Owners)
     workers: Workers = field(default_factory=Workers)
-    limits: Limits = field(default_factory=Limits)
     disk: DiskLimit | None = None
     monitor: DiskMonitor = field(default_factory=DiskMonitor)
     beside: tuple[Path, ...] = ()
@@ -80,7 +78,6 @@ class Agent:
             self._record,
             self._settling,
             config.workers,
-            config.limits,
         )
         self._restores = Restores(
             config.overlays,
@@ -90,7 +87,6 @@ class Agent:
             processes,
             self._settling,
             config.workers,
-            config.limits,
         )
         self._changed = config.changed
         self._savable = bool(config.overlays)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from boilerhouse.agent.archive.clearing import empty
 from boilerhouse.agent.archive.failures import BadArchive, Failed
-from boilerhouse.agent.archive.model import Limits, Owners, Packed
+from boilerhouse.agent.archive.model import UNLIMITED, Owners, Packed
 from boilerhouse.agent.archive.unpacker import Unpacker
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
@@ -51,7 +51,6 @@ class Restores:
         processes: Processes,
         settling: Settling,
         workers: Workers,
-        limits: Limits,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
@@ -60,7 +59,6 @@ class Restores:
         self._processes = processes
         self._settling = settling
         self._workers = workers
-        self._limits = limits
         self._unpacker: Unpacker | None = None
         self._starting: asyncio.Task[None] | None = None  # of that one, if nobody uses it yet
         self._closed = False
@@ -72,7 +70,7 @@ class Restores:
 
     def _begin(self) -> None:
         self._unpacker = Unpacker(
-            self._overlays, limits=self._limits, owners=self._owners, workers=self._workers
+            self._overlays, limits=UNLIMITED, owners=self._owners, workers=self._workers
         )
         self._starting = asyncio.create_task(self._unpacker.start(), name="archive worker")
 
@@ -145,7 +143,7 @@ class Restores:
         except BadArchive as bad:
             await empty(self._overlays)
             if bad.code == "too-large":
-                raise Refused(413, bad.code, self._limits.told(bad.message)) from bad
+                raise Refused(413, bad.code, bad.message) from bad
             raise Refused(422, "bad-archive", f"this is no snapshot: {bad.message}") from bad
         except Failed as failed:
             status = 507 if failed.code == "disk-full" else 500

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from boilerhouse.agent.archive.failures import Failed
-from boilerhouse.agent.archive.model import Fingerprint, Limits, Owners
+from boilerhouse.agent.archive.model import Fingerprint, Owners
 from boilerhouse.agent.archive.packer import Packer, fingerprint
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
@@ -51,7 +51,6 @@ class Saves:
         record: Record,
         settling: Settling,
         workers: Workers,
-        limits: Limits,
     ) -> None:
         self._overlays = overlays
         self._owners = owners
@@ -59,7 +58,6 @@ class Saves:
         self._record = record
         self._settling = settling
         self._workers = workers
-        self._limits = limits
         self._save: _Save | None = None
         self._safe = False  # what is being saved once more is committed already
 
@@ -112,12 +110,10 @@ class Saves:
             )
             save.expect(WORD, "nobody said that the snapshot is known")
             return json_answer(Unchanged(known).encode())
-        packer = Packer(
-            self._overlays, owners=self._owners, limits=self._limits, workers=self._workers
-        )
+        packer = Packer(self._overlays, owners=self._owners, workers=self._workers)
         save = self._save = _Save(identifier, found, packer, torn, self._given_up)
         save.expect(SILENCE, "nobody reads the stream")
-        return Answer(200, _Stream(save, packer, self._limits), {"content-type": GZIP})
+        return Answer(200, _Stream(save, packer), {"content-type": GZIP})
 
     def report(self, identifier: str) -> SaveReport:
         """Tell what a save has sent."""
@@ -231,11 +227,10 @@ class _Save:
 class _Stream(Body):
     """A save on its way out."""
 
-    def __init__(self, save: _Save, packer: Packer, limits: Limits) -> None:
+    def __init__(self, save: _Save, packer: Packer) -> None:
         self.length = None
         self._save = save
         self._packer = packer
-        self._limits = limits
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -256,8 +251,7 @@ class _Stream(Body):
                 save.expect(SILENCE, "whoever read the stream was cut off")
                 raise
         except Failed as failed:
-            too_large = failed.code == "too-large"
-            await save.give_up(self._limits.told(failed.message) if too_large else failed.message)
+            await save.give_up(failed.message)
         except Exception as error:
             # Whatever it was: the tenant must run again, and the reader must know.
             log.exception("save failed")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.archive.model import Limits, Owners
+from boilerhouse.agent.archive.model import Owners
 from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import DiskMonitor
@@ -85,7 +85,6 @@ class Product:
                 state=inside.mounts[agent_layout.STATE_DIR],
                 token=_token(inside.mounts, agent_layout.TOKEN_FILE),
                 restore=inside.env.get(agent_layout.RESTORE_VARIABLE, ""),
-                limits=Limits.of_disk(gb),
                 disk=DiskLimit.of_gb(gb) if gb else None,
                 monitor=self._monitor,
                 beside=inside.writable,

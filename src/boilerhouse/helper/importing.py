@@ -39,7 +39,7 @@ def inspect(incoming: Incoming, limits: Limits, overlays: Sequence[str]) -> Coun
     file = incoming.reopen()
     try:
         source = Source(Inflater(partial(os.read, file, _PIECE)).piece)
-        reader = Reader(source, limits.entries, limits.content, limits.name)
+        reader = Reader(source, limits.entries, limits.content)
         targets = {_path(overlay): Sketch(source, reader.imply) for overlay in overlays}
         entries = Entries(source, reader, targets)
         while (found := reader.next()) is not None:

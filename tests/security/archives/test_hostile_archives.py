@@ -287,17 +287,34 @@ def test_a_million_entries(overlay: Path) -> None:
 
 
 def test_long_names(overlay: Path) -> None:
-    """A path over 4 kB, or a component over 255 bytes, is refused, in every way to write it."""
-    long = b"workspace/" + b"/".join([b"d" * 200] * 25)
-    refused(archive(file(long)), overlay, "name-too-long")
+    """A component over 255 bytes, or too many of them, is refused, in every way to write it."""
     refused(archive(file(b"workspace/" + b"n" * 4096)), overlay, "name-too-long")
     refused(archive(file(b"workspace/" + b"n" * 256)), overlay, "name-too-long")
-    gnu = entry(b"././@LongLink", b"L", long + b"\0")
-    refused(archive(gnu, file(b"workspace/x")), overlay, "name-too-long")
+    refused(
+        archive(file(b"workspace/a"), file(b"workspace/" + b"n" * 256)), overlay, "name-too-long"
+    )
+    deep = b"workspace/" + b"d/" * 26_000 + b"f"
+    refused(archive(file(deep)), overlay, "too-deep")
+    refused(
+        archive(entry(b"././@LongLink", b"L", deep + b"\0"), file(b"workspace/x")),
+        overlay,
+        "too-deep",
+    )
+    refused(archive(hard_link(b"workspace/l", deep)), overlay, "too-deep")
+    refused(archive(file(b"n" * 7_000_000)), overlay, "name-too-long")
     refused(archive(symlink(b"workspace/l", b"t" * 5000)), overlay, "bad-link")
-    refused(archive(hard_link(b"workspace/l", long)), overlay, "name-too-long")
-    longest = b"workspace/" + b"/".join([b"d" * 200] * 20)
-    unpack(archive(file(longest)), {"/workspace": overlay})
+    longer = b"workspace/" + b"/".join([b"d" * 200] * 25)
+    unpack(archive(file(longer)), {"/workspace": overlay})
+
+
+def test_long_names_count_as_content(overlay: Path) -> None:
+    """So a few kilobytes of gzip are not hours of work."""
+    name = b"workspace/" + b"d/" * 20_000
+    members = (file(name + b"%d" % number) for number in range(1_000))
+    with pytest.raises(BadArchive) as caught:
+        unpack(stream(members), {"/workspace": overlay}, Limits(content=1 << 20))
+    assert caught.value.code == "too-large"
+    clear({"/workspace": overlay})
 
 
 def test_names_that_are_not_text(overlay: Path) -> None:
@@ -471,7 +488,7 @@ def test_headers_at_random() -> None:
         plain = b"".join(_summed(member) for member in members) + END
         pieces = iter([plain])
         source = Source(lambda pieces=pieces: next(pieces, b""))  # type: ignore[misc]  # bound
-        reader = Reader(source, 100, 1 << 20, 4095)
+        reader = Reader(source, 100, 1 << 20)
         try:
             while (found := reader.next()) is not None:
                 member_read, parts, layout = found

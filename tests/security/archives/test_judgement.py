@@ -28,7 +28,7 @@ Verdict = tuple[str, str] | tuple[int, int, tuple[str, ...]]
 def reading(members: Iterator[bytes], entries: int) -> tuple[Source, Reader]:
     pieces = chain(members, [END])
     source = Source(lambda: next(pieces, b""))
-    return source, Reader(source, entries, 1 << 30, 4095)
+    return source, Reader(source, entries, 1 << 30)
 
 
 def restored(members: list[bytes], where: Path, entries: int) -> Verdict:

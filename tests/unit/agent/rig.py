@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import DiskMonitor
 from boilerhouse.agent.freezing import Restless
@@ -123,7 +122,6 @@ async def running(
     *,
     restore: str = "",
     tenants: Tenants | None = None,
-    limits: Limits | None = None,
     disk: DiskLimit | None = None,
     beside: tuple[Path, ...] = (),
 ) -> AsyncIterator[Rig]:
@@ -135,10 +133,7 @@ async def running(
         made.mkdir(exist_ok=True)
     tenants = tenants or Tenants()
     overlays = {"/workspace": workspace, "/var/data": data}
-    most = limits or Limits()
-    config = Config(
-        identity, overlays, state, SECRET, restore, limits=most, disk=disk, beside=beside
-    )
+    config = Config(identity, overlays, state, SECRET, restore, disk=disk, beside=beside)
     agent = Agent(config, tenants, clock or SystemClock())
     listener = listening()
     port: int = listener.getsockname()[1]

@@ -115,33 +115,27 @@ async def test_what_no_instance_takes(house: House, tmp_path: Path) -> None:
         assert list(rig.workspace.iterdir()) == []
 
 
-async def test_more_than_the_room_of_an_instance(house: House, tmp_path: Path) -> None:
-    """It is neither restored nor saved; who asked is told of the limit, and nothing is damaged."""
+async def test_a_tenants_own_files_have_no_limit(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever uploads may have: what was saved here is saved and restored at any size."""
     snapshots, uid = client(house), house.pod.metadata.uid
-    (house.rig.workspace / "big").write_bytes(os.urandom(2 << 20))
+    monkeypatch.setattr(Limits, "of_disk", lambda gb: Limits(entries=2, content=1 << 20))
+    for name in ("a", "b", "c"):
+        (house.rig.workspace / name).write_bytes(os.urandom(1 << 20))
     saved = await save(snapshots, INSTANCE, uid, "")
     (tmp_path / "second").mkdir()
-    small = Limits(content=1 << 20)
-    async with running(tmp_path / "second", limits=small) as rig:
+    async with running(tmp_path / "second", restore=saved.digest) as rig:
         name, other = "inst-shop-2", await second(house, rig)
-        with pytest.raises(Refused) as refused:
-            await snapshots.restore(
-                name, other, tenant="anna", workload="shop", digest=saved.digest, mode="restart"
-            )
-        assert (refused.value.status, refused.value.code) == (413, "too-large")
-        assert "twice the workload's diskGb" in str(refused.value)
-        assert list(rig.workspace.iterdir()) == []
-    (tmp_path / "third").mkdir()
-    async with running(tmp_path / "third", limits=small) as rig:
-        name, other = "inst-shop-3", await second(house, rig, "inst-shop-3")
-        (rig.workspace / "big").write_bytes(os.urandom(2 << 20))
-        with pytest.raises(Refused) as refused:
-            await snapshots.save(name, other, tenant="bert", workload="shop", base="")
-        assert (refused.value.status, refused.value.code) == (422, "save-failed")
-        assert "workspace/big" in str(refused.value)
-        assert "twice the workload's diskGb" in str(refused.value)
-        assert not (await snapshots.state(name, other)).frozen
-        assert await snapshots.current("bert", "shop") is None
+        await snapshots.restore(
+            name, other, tenant="anna", workload="shop", digest=saved.digest, mode="cold"
+        )
+        for name in ("a", "b", "c"):
+            assert (rig.workspace / name).stat().st_size == 1 << 20
+    others = b"".join(file(b"workspace/%d" % n) for n in range(3))
+    with pytest.raises(Refused) as refused:
+        await snapshots.put("bert", "shop", Body(gzip.compress(others + END)))
+    assert (refused.value.status, refused.value.code) == (413, "too-large")
 
 
 async def test_a_damaged_version_leaves_the_instance_empty_and_waiting(

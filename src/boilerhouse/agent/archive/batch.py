@@ -30,7 +30,7 @@ Part = tuple[int, int, int, bytes, int, "Owner | None", int]
 class Open:
     """A file or directory that is open, and what it is to be when everything in it is written."""
 
-    __slots__ = ("batches", "file", "left", "mode", "mtime", "name", "under_way")
+    __slots__ = ("batches", "file", "identity", "left", "mode", "mtime", "name", "under_way")
 
     def __init__(self, name: bytes, file: int, mode: int | None, mtime: int) -> None:
         self.name = name
@@ -40,6 +40,7 @@ class Open:
         self.under_way: set[bytes] = set()  # names of files that are to be made in it
         self.batches = 0  # with something for it
         self.left = False
+        self.identity = 0, 0  # device and inode, while it is closed in between
 
     def finish(self) -> None:
         """Give it its mode and time, and close it."""

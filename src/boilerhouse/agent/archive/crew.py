@@ -65,7 +65,7 @@ class Crew:
         here.under_way.add(name)
         number = batch.number(here)
         batch.parts.append((number, start, size, name, mode, owner, member.mtime))
-        batch.entries.append((member.name, parts))
+        batch.entries.append(_brief(member.name, parts))
 
     def content(self, file: Open, parts: Parts, member: Member, offset: int, length: int) -> None:
         """Take so much of a file's content from the source; it is written there soon."""
@@ -78,7 +78,7 @@ class Crew:
             self._source.copy(self._contents, start, size)
             batch.used += size
             batch.parts.append((batch.number(file), start, size, b"", 0, None, offset))
-            batch.entries.append((member.name, parts))
+            batch.entries.append(_brief(member.name, parts))
             offset += size
             length -= size
 
@@ -165,3 +165,10 @@ class Crew:
         except OSError:
             return False
         return True
+
+
+def _brief(name: bytes, parts: Parts) -> tuple[bytes, Parts]:
+    """Return as much of a name as an error tells: that of a deep entry may be of megabytes."""
+    if len(name) <= 4096:
+        return name, parts
+    return name[:1000] + name[-1000:], [*parts[:50], *parts[-50:]]

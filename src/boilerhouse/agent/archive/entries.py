@@ -114,6 +114,17 @@ def _check_attributes(member: Member) -> None:
             raise BadArchive("bad-attribute", f"{shown(member.name)}: {shown(name)}: {words}")
 
 
+def in_common(one: Parts, other: Parts) -> int:
+    """Return how many components two paths have in common, from the first on."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:  # the usual case, and a path may have thousands
+        return most
+    same = 0
+    while one[same] == other[same]:
+        same += 1
+    return same
+
+
 def not_the_overlay() -> BadArchive:
     """Refuse an entry that would be in place of the overlay directory."""
     return BadArchive("bad-name", "an overlay directory is something else in the archive")

@@ -17,7 +17,10 @@ from zlib import adler32
 from boilerhouse.agent.archive.failures import BadArchive
 
 BLOCK = 512
-RECORDS = 1 << 20  # bytes of one pax header: attributes may be 64 KiB each
+LEVELS = 25_000  # directories in one another, below an overlay's own
+LONGEST = 4096 + LEVELS * 256  # bytes of a whole path: an overlay's, and as many names as may be
+ATTRIBUTES = 1 << 20  # bytes of the attributes of one file, which may be 64 KiB each
+RECORDS = ATTRIBUTES + 3 * LONGEST  # bytes of one pax header: it may name file, link, sparse file
 FILE, HARD_LINK, SYMLINK, CHAR, DEVICE, DIRECTORY, FIFO = (b"%d" % n for n in range(7))
 OLD_SPARSE = b"S"
 PAX, PAX_GLOBAL, LONG_NAME, LONG_LINK = b"x", b"g", b"L", b"K"
@@ -338,5 +341,7 @@ def _strange(kind: bytes, name: bytes) -> BadArchive:
 
 def shown(name: bytes) -> str:
     """Return a name for people: printable and not too long."""
+    if len(name) > 4096:  # what is shown of it is the same
+        name = name[:1000] + name[-1000:]
     text = ascii(name.decode("utf-8", "surrogateescape"))
     return text if len(text) <= 200 else f"{text[:100]}…{text[-90:]}"

@@ -19,14 +19,14 @@ class Job:
         outside: tuple[int, int] | None = None,
         inside: tuple[int, int] = (0, 0),
         level: int = 1,
-        limits: tuple[int, int, int] = (0, 0, 0),
+        limits: tuple[int, int] = (0, 0),
     ) -> None:
         self.operation = operation
         self.overlays = overlays  # path in the archive, directory here
         self.outside = outside
         self.inside = inside
         self.level = level
-        self.limits = limits  # entries, content, name
+        self.limits = limits  # entries, content
 
     def encode(self) -> bytes:
         """Return it with its length; only the same Python reads that, which runs the worker."""

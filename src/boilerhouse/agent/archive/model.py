@@ -32,28 +32,28 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an archive may hold; counted in the stream, before anything of it is written.
+    """What an archive of others may hold; counted in the stream, before anything is made of it.
 
-    It holds for saving and for uploads as well: what could not be restored is not taken for saved.
+    They hold for uploads. A tenant's own files are saved whatever their size and number, and
+    restored into whatever the workload has become meanwhile: `UNLIMITED`. A restore needs no limits
+    of its own, since whatever is stored was saved by ourselves or judged when it came in.
     """
 
     entries: int = 2_000_000
     content: int = 64 << 30  # bytes of files as they are in the archive: holes cost nothing
-    name: int = 4095  # bytes of a whole path; the kernel takes no longer one
 
     @classmethod
     def of_disk(cls, gb: int) -> Limits:
-        """Return the limits of an instance with so many GiB of disk; 0: it is not known.
-
-        Twice that, where its node would evict it. It is hibernated before, at one and a half times,
-        and what it has then must find its way back.
-        """
+        """Return the limits of uploads for a workload with so many GiB of disk; 0: not known."""
         return cls(content=2 * gb << 30) if gb else cls()
 
     def told(self, why: str) -> str:
         """Return why something is too large, with the limits that it is measured by."""
         room = f"{self.content / (1 << 30):g} GiB in files, twice the workload's diskGb"
         return f"{why}; the limits are {self.entries} entries and {room}"
+
+
+UNLIMITED = Limits(entries=1 << 62, content=1 << 62)
 
 
 @dataclass(frozen=True, slots=True)

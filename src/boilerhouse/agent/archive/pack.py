@@ -19,15 +19,17 @@ from isal import isal_zlib
 
 from boilerhouse.agent.archive import header, sparse
 from boilerhouse.agent.archive.failures import Failed
-from boilerhouse.agent.archive.header import BLOCK, RECORDS, Member, shown
+from boilerhouse.agent.archive.header import ATTRIBUTES, BLOCK, Member, shown
 from boilerhouse.agent.archive.threads import Behind
 from boilerhouse.agent.archive.walk import GONE, Root, unreadable, walk
+from boilerhouse.agent.treewalk import Entry
 
 # NONBLOCK: what was a file a moment ago may be a FIFO now.
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PIECE = 256 << 10
 _NAMED = 100  # skipped entries that are named
 _LINKS = 50_000  # files with names still to come that are remembered; more are stored apart
+_LINK_BYTES = 16 << 20  # of their paths
 _RECORD = 10_240  # the length of an archive is a multiple of this, by custom
 
 
@@ -45,6 +47,10 @@ class Gzip:
         self.size = 0
 
     def put(self, piece: bytes) -> None:
+        if len(piece) > 2 * _PIECE:  # the header of what lies very deep
+            for at in range(0, len(piece), _PIECE):
+                self.put(piece[at : at + _PIECE])
+            return
         self._held.append(piece)
         self._length += len(piece)
         if self._length >= _PIECE:
@@ -77,23 +83,17 @@ class Gzip:
 class Pack:
     """One archive in the making."""
 
-    def __init__(
-        self, out: Gzip, owner: tuple[int, int] | None, entries: int, content: int, name: int
-    ) -> None:
+    def __init__(self, out: Gzip, owner: tuple[int, int] | None) -> None:
         self._out = out
         self._owner = owner
-        self._most_entries = entries
-        self._most_content = content
-        self._longest = name
         self._links: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self._link_bytes = 0
         self.entries = 0
         self.content = 0
         self.skipped: list[str] = []
 
     def run(self, roots: Sequence[Root]) -> None:
         for path, entry, directory, is_directory in walk(roots):
-            if len(path) > self._longest:
-                raise Failed("name-too-long", f"{shown(path)} has more than {self._longest} bytes")
             try:
                 if is_directory:
                     self._directory(path, directory)
@@ -110,7 +110,7 @@ class Pack:
         found = os.fstat(directory)
         self._put(path + b"/", header.DIRECTORY, found, records=_xattrs(directory))
 
-    def _entry(self, path: bytes, entry: os.DirEntry[str], directory: int) -> None:
+    def _entry(self, path: bytes, entry: Entry, directory: int) -> None:
         if entry.is_file(follow_symlinks=False):
             self._file(path, entry.name, directory)
             return
@@ -182,14 +182,16 @@ class Pack:
         key = found.st_dev, found.st_ino
         known = self._links.get(key)
         if known is None:
-            if len(self._links) < _LINKS:
+            if len(self._links) < _LINKS and self._link_bytes + len(path) <= _LINK_BYTES:
                 self._links[key] = path, found.st_nlink - 1
+                self._link_bytes += len(path)
             return False
         first, left = known
         if left > 1:
             self._links[key] = first, left - 1
         else:
             del self._links[key]
+            self._link_bytes -= len(first)
         self._put(path, header.HARD_LINK, found, link=first)
         return True
 
@@ -217,14 +219,10 @@ class Pack:
         before = header.encode(member)
         self.entries += 1
         self.content += size
-        if self.entries > self._most_entries:
-            raise Failed("too-large", f"there are more than {self._most_entries} files")
-        if self.content > self._most_content:
-            raise Failed(
-                "too-large", f"with {shown(name)} there are over {self._most_content} bytes"
-            )
-        if len(before) > RECORDS:
-            raise Failed("too-large", f"{shown(name)} has {len(before)} bytes of attributes")
+        if len(before) > ATTRIBUTES:
+            used = sum(map(len, records.values())) if records else 0
+            if used > ATTRIBUTES:
+                raise Failed("too-large", f"{shown(name)} has {used} bytes of attributes")
         self._out.put(before)
 
     def _skip(self, path: bytes, what: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from boilerhouse.agent.archive.child import Child, packed, places
 from boilerhouse.agent.archive.job import Job
-from boilerhouse.agent.archive.model import Fingerprint, Limits, Owners, Packed
+from boilerhouse.agent.archive.model import Fingerprint, Owners, Packed
 from boilerhouse.agent.archive.workers import EACH_BY_ITSELF, PIECE, Workers
 
 
@@ -39,18 +39,9 @@ class Packer:
         *,
         owners: Owners,
         level: int = 1,
-        limits: Limits | None = None,
         workers: Workers = EACH_BY_ITSELF,
     ) -> None:
-        most = limits or Limits()
-        self._job = Job(
-            "pack",
-            places(overlays),
-            owners.outside,
-            owners.inside,
-            level,
-            (most.entries, most.content, most.name),
-        )
+        self._job = Job("pack", places(overlays), owners.outside, owners.inside, level)
         self._workers = workers
         self._child: Child | None = None
         self._result: Packed | None = None

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from boilerhouse.agent.archive import header, sparse
 from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.header import BLOCK, RECORDS, Member, shown
+from boilerhouse.agent.archive.header import BLOCK, LEVELS, LONGEST, RECORDS, Member, shown
 from boilerhouse.agent.archive.source import Source
 
 _HEADERS = 8  # before one entry, its own included
 _TRAILER = 1 << 20  # zeros behind the end: tapes have blocks
 _ZEROS = bytes(BLOCK)
 _NO_NAMES = (b"", b".", b"..")
+_COMPONENT = 255  # bytes of one name in a directory
+_LONG = 4095  # bytes of a path, as long as the kernel takes one
+_MOST_PARTS = LEVELS + 64  # components of a path; an overlay's own directory has a few
 
 Parts = list[bytes]
 # Size of the file, and where its data goes; how much data there is.
@@ -26,13 +29,14 @@ Layout = tuple[int, list[sparse.Extent], int]
 class Reader:
     """Reads headers from a source; who asks for the next must have taken the content."""
 
-    def __init__(self, source: Source, entries: int, content: int, name: int) -> None:
+    def __init__(self, source: Source, entries: int, content: int) -> None:
         self._source = source
         self._most_entries = entries
         self._most_content = content
-        self._longest = name
         self._implied = 0
-        self._usual = min(name, 255)
+        self._names = 0  # bytes of very long names, which count as content
+        # A directory whose name was taken apart, and its components: most entries are in the same
+        # one as the entry before, or in that entry.
         self._above: tuple[bytes, Parts] = b"", []
         self.entries = 0
         self.content = 0
@@ -41,7 +45,8 @@ class Reader:
         """Return a member, its name's components and its content's layout; None at the end."""
         usual = self._source.usual()
         if usual is not None:
-            return self._counted(usual), self.parts(usual.name), _plain(usual.size)
+            parts = self.parts(usual.name, usual.kind == header.DIRECTORY)
+            return self._counted(usual), parts, _plain(usual.size)
         records: dict[bytes, bytes] = {}
         for _ in range(_HEADERS):
             block = self._source.take(BLOCK)
@@ -70,14 +75,16 @@ class Reader:
             member.kind = header.FILE
         else:
             layout = _plain(member.size)
-        return member, self.parts(member.name), layout
+        return member, self.parts(member.name, member.kind == header.DIRECTORY), layout
 
     def _counted(self, member: Member) -> Member:
         self.entries += 1
         self.content += member.size
+        if len(member.name) > _LONG or len(member.link) > _LONG:
+            self._names += len(member.name) + len(member.link)
         if self.entries + self._implied > self._most_entries:
             raise self._too_many()
-        if self.content > self._most_content:
+        if self.content + self._names > self._most_content:
             raise BadArchive(
                 "too-large", f"with {shown(member.name)} it has over {self._most_content} bytes"
             )
@@ -95,29 +102,38 @@ class Reader:
     def _too_many(self) -> BadArchive:
         return BadArchive("too-large", f"there are more than {self._most_entries} entries")
 
-    def parts(self, name: bytes) -> Parts:
+    def parts(self, name: bytes, directory: bool = False) -> Parts:
         """Take a name apart; raises where it is not one that may be in an archive."""
+        if directory:
+            name = name.removesuffix(b"/")
         above, _, last = name.rpartition(b"/")
-        usual = above and last not in _NO_NAMES and len(name) <= self._usual
-        if usual and above == self._above[0]:  # in the same directory as the one before
-            return [*self._above[1], last]
-        parts = self._parts(name)
-        if usual:
+        if last in _NO_NAMES or not above:
+            return self._parts(name)
+        known, parts = self._above
+        if above == known and len(last) <= _COMPONENT and len(parts) < _MOST_PARTS:
+            parts = [*parts, last]
+        else:
+            parts = self._parts(name)
+        if directory:
+            self._above = name, parts
+        elif above != known:
             self._above = above, parts[:-1]
         return parts
 
     def _parts(self, name: bytes) -> Parts:
-        if len(name) > self._longest:
-            raise BadArchive("name-too-long", f"{shown(name)} has over {self._longest} bytes")
+        if len(name) > LONGEST:
+            raise BadArchive("name-too-long", f"{shown(name)} has over {LONGEST} bytes")
         if name.startswith(b"/"):
             raise BadArchive("absolute-name", f"{shown(name)} is absolute")
+        if name.count(b"/") >= _MOST_PARTS:
+            raise BadArchive("too-deep", f"{shown(name)} lies more than {LEVELS} directories deep")
         parts = name.split(b"/")
         if b"" in parts or b"." in parts:
             parts = [part for part in parts if part and part != b"."]
         if b".." in parts:
             raise BadArchive("parent-name", f"{shown(name)} has .. in it")
-        if len(name) > 255 and max(map(len, parts)) > 255:
-            raise BadArchive("name-too-long", f"{shown(name)} has a part over 255 bytes")
+        if len(name) > _COMPONENT and max(map(len, parts), default=0) > _COMPONENT:
+            raise BadArchive("name-too-long", f"{shown(name)} has a part over {_COMPONENT} bytes")
         return parts
 
     def _global(self, block: bytes) -> None:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable
 
 from boilerhouse.agent.archive.entries import (
+    in_common,
     linked_to_directory,
     linked_to_nothing,
     not_the_overlay,
@@ -131,11 +132,7 @@ class Sketch:
         """Have the directory of something that is to be made; return that one's own number."""
         above = parts[:-1]
         if above != self._entered:
-            same = 0
-            for old, new in zip(self._entered, above, strict=False):
-                if old != new:
-                    break
-                same += 1
+            same = in_common(self._entered, above)
             del self._way[same + 1 :]
             for number in range(same, len(above)):
                 self._step(parts, number)

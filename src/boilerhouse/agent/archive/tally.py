@@ -20,7 +20,17 @@ from itertools import chain, islice
 
 from boilerhouse.agent.archive import confine
 from boilerhouse.agent.archive.failures import Failed, second_died
-from boilerhouse.agent.archive.walk import BATCH, GONE, OPEN_DIRECTORY, Root, unreadable
+from boilerhouse.agent.archive.header import LEVELS
+from boilerhouse.agent.archive.walk import (
+    BATCH,
+    GONE,
+    OPEN_DIRECTORY,
+    Root,
+    too_deep,
+    unreadable,
+)
+from boilerhouse.agent.descent import STAY_OPEN
+from boilerhouse.agent.treewalk import Walk
 
 _MANY = 2_000  # entries until a second process is worth its fork
 _SHARED = 16  # directories that have to be left for both
@@ -92,7 +102,47 @@ class _Tally:
             if error.errno in GONE:
                 return
             raise unreadable(path, error) from error
+        if len(levels) >= STAY_OPEN:
+            try:
+                self._deep(path, below)
+            finally:
+                os.close(below)
+            return
         levels.append((path, below, self._directory(path, below)))
+
+    def _deep(self, top: bytes, root: int) -> None:
+        """Look at a directory that lies deep, and everything below it, with few descriptors.
+
+        What a directory counts as there is made of its name and of what the one above counts as: a
+        path of its own for each would take more time than there is.
+        """
+
+        def failing(_directory: int, name: str | None, error: OSError) -> None:
+            if error.errno not in GONE:
+                where = "/".join(walk.names if name is None else [*walk.names, name])
+                raise unreadable(top + b"/" + os.fsencode(where), error) from error
+
+        walk = Walk(root, failing)
+        keys = [top]
+        for depth, entry, directory, is_directory in walk:
+            if entry is None:
+                self._count(top, [_of(b"", os.fstat(directory))])
+                continue
+            name = os.fsencode(entry.name)
+            if is_directory:
+                if STAY_OPEN + depth > LEVELS:
+                    raise too_deep(top + b"/" + os.fsencode("/".join(walk.names)))
+                keys[depth:] = [blake2b(keys[depth - 1] + b"\0" + name, digest_size=16).digest()]
+                self._count(keys[depth], [_of(b"", os.fstat(directory))])
+                continue
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                failing(directory, entry.name, error)
+                continue
+            self._count(keys[depth], [_of(name, found)])
+            if found.st_mode & 0o170000 == 0o100000:
+                self.size += found.st_size
 
     def _share(self, levels: list[_Level]) -> None:
         """Leave every second directory that is still to be entered to another process."""

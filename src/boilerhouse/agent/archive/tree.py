@@ -7,9 +7,10 @@ that is a link ends the job. So what an archive says earlier (a link) cannot red
 later (a file "below" the link), however long the chain; and a tenant that was not frozen and moves
 its directories about gains nothing either, since a descriptor is not a name.
 
-The directories from the overlay's own to the current one are open, and those that wait for their
-last files. A directory gets its mode and time when it is left and these are there, since writing
-into it would change the one and may need the other.
+Of the directories from the overlay's own to the current one the last are open, and those that wait
+for their last files; the others are opened again by `..`, and have to be the same. A directory gets
+its mode and time when it is left and these are there, since writing into it would change the one
+and may need the other.
 
 Small files are made by the crew, a little later than the archive has them. Whatever they could get
 in the way of is done when they are there.
@@ -26,18 +27,20 @@ from boilerhouse.agent.archive import header
 from boilerhouse.agent.archive.batch import NEW_FILE, NOT_OURS_TO_GIVE, Open, give
 from boilerhouse.agent.archive.crew import SMALL, Crew
 from boilerhouse.agent.archive.entries import (
+    in_common,
     linked_to_directory,
     linked_to_nothing,
     not_the_overlay,
     through_link,
     twice,
 )
-from boilerhouse.agent.archive.failures import BadArchive
+from boilerhouse.agent.archive.failures import BadArchive, Failed
 from boilerhouse.agent.archive.header import Member, shown
 from boilerhouse.agent.archive.reader import Layout
-from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
+from boilerhouse.agent.descent import OPEN_DIRECTORY
 
 _THROUGH = (errno.ENOTDIR, errno.ELOOP)
+_OPEN = 64  # directories on the way to the current one that are open
 
 
 class Tree:
@@ -54,7 +57,8 @@ class Tree:
         # Opened again, as ours to close.
         file = os.open(".", OPEN_DIRECTORY, dir_fd=root)
         self._open = [Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
-        self._entered: list[bytes] = []
+        self._closed = 0  # so many of them are not open: the first ones
+        self._way: list[bytes] = []  # the names of those that are open, without the overlay's
 
     def directory(self, parts: list[bytes], member: Member) -> None:
         """Make a directory, or give the one that is there its member's mode, owner and time."""
@@ -141,25 +145,49 @@ class Tree:
 
     def abandon(self) -> None:
         """Close what is open and change nothing more."""
-        while self._open:
+        while len(self._open) > self._closed:
             os.close(self._open.pop().file)
+        self._open.clear()
+        self._closed = 0
 
     def _enter(self, parts: list[bytes], make: bool = True, made_of: Member | None = None) -> None:
         """Make the directory that these components name the current one."""
         opened = self._open
-        if parts == self._entered:
+        if parts == self._way:
             return
-        same = 0
-        most = min(len(parts), len(opened) - 1)
-        while same < most and opened[same + 1].name == parts[same]:
-            same += 1
+        same = in_common(self._way, parts)
         while len(opened) > same + 1:
             self._leave()
         for number in range(same, len(parts)):
             self._require_settled(opened[-1], parts[number])
             own = made_of is not None and number == len(parts) - 1
             self._step(parts, number, make, own)
-        self._entered = parts
+
+    def _push(self, opened: Open) -> None:
+        """Have entered a directory; one that lies far above is closed meanwhile."""
+        self._open.append(opened)
+        self._way.append(opened.name)
+        if len(self._open) - self._closed > _OPEN:
+            far = self._open[self._closed]
+            if far.batches:
+                self._crew.settle()
+            found = os.fstat(far.file)
+            far.identity = found.st_dev, found.st_ino
+            os.close(far.file)
+            self._closed += 1
+
+    def _open_above(self) -> None:
+        """Open the directory above the current one again, if it was closed."""
+        if len(self._open) - self._closed > 1 or not self._closed:
+            return
+        above = self._open[self._closed - 1]
+        file = os.open("..", OPEN_DIRECTORY, dir_fd=self._open[-1].file)
+        found = os.fstat(file)
+        if (found.st_dev, found.st_ino) != above.identity:
+            os.close(file)
+            raise Failed("moved", "directories were moved about while they were restored")
+        above.file = file
+        self._closed -= 1
 
     def _step(self, parts: list[bytes], number: int, make: bool, own: bool) -> None:
         """Enter one more directory. `own`: it has an entry, and may take the place of others."""
@@ -178,7 +206,7 @@ class Tree:
                 return
             raise through_link(parts[: number + 1]) from None
         found = os.fstat(file)
-        self._open.append(Open(name, file, stat.S_IMODE(found.st_mode), found.st_mtime_ns))
+        self._push(Open(name, file, stat.S_IMODE(found.st_mode), found.st_mtime_ns))
 
     def _made(self, name: bytes, parent: int, own: bool) -> bool:
         """Make a directory and enter it; False if something is there."""
@@ -189,11 +217,14 @@ class Tree:
         if not own:
             self._imply()
         file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
-        self._open.append(Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
+        self._push(Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
         return True
 
     def _leave(self) -> None:
+        self._open_above()
         self._crew.leave(self._open.pop())
+        if self._way:
+            self._way.pop()
 
     def _require_settled(self, here: Open, name: bytes) -> None:
         """Wait for the files that are to be made, if that name is one of them."""

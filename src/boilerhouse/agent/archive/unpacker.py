@@ -35,7 +35,7 @@ class Unpacker:
             places(overlays),
             owners.outside,
             owners.inside,
-            limits=(limits.entries, limits.content, limits.name),
+            limits=(limits.entries, limits.content),
         )
         self._child: Child | None = None
         self._aborted = False

@@ -142,7 +142,7 @@ def _pack(job: Job, roots: list[Root]) -> Work:
 
     def work() -> Report:
         out = Gzip(_write, job.level)
-        pack = Pack(out, None if job.outside is None else job.inside, *job.limits)
+        pack = Pack(out, None if job.outside is None else job.inside)
         pack.run(roots)
         digest = out.end()
         os.close(1)  # so that who reads knows that this is all

@@ -54,7 +54,7 @@ class Attempt:
         where.mkdir()
         root = os.open(where, OPEN_DIRECTORY)
         source = Source(partial_of(self._pieces(members, then or {})))
-        reader = Reader(source, 1_000, 1 << 30, 4095)
+        reader = Reader(source, 1_000, 1 << 30)
         self.unpack = Unpack(source, reader, [(b"workspace", root)], owners=False)
         try:
             self.unpack.run()

@@ -203,27 +203,6 @@ def test_an_overlay_that_is_not_there(tmp_path: Path) -> None:
         look({"/w": tmp_path / "link"})
 
 
-@pytest.mark.parametrize(
-    ("limits", "said"),
-    [
-        (Limits(entries=3), "there are more than 3 files"),
-        (Limits(content=25), "with 'w/c' there are over 25 bytes"),
-        (Limits(name=2), "'w/a' has more than 2 bytes"),
-    ],
-)
-async def test_what_could_not_be_restored_is_not_saved(
-    tmp_path: Path, limits: Limits, said: str
-) -> None:
-    """The limits of a restore hold for a save: it fails, and says on what."""
-    for name in "abc":
-        (tmp_path / name).write_bytes(bytes(10))
-    packer = Packer({"/w": tmp_path}, owners=Owners(), limits=limits)
-    with pytest.raises(Failed, match=said):
-        while True:
-            await anext(packer)
-    await packer.close()
-
-
 async def test_a_packer_that_is_closed_early(tmp_path: Path) -> None:
     """Nobody has to read to the end: the worker goes."""
     (tmp_path / "big").write_bytes(bytes(30 << 20))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from boilerhouse.agent.archive import tally
 from boilerhouse.agent.archive.failures import Failed
 from boilerhouse.agent.archive.tally import fingerprint
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
+from tests.deep import dig, somewhere
 
 
 def seen(tree: Path) -> tuple[str, int, int]:
@@ -66,21 +66,15 @@ def test_a_change_is_seen_by_whoever_looks_there(
 
 
 @pytest.mark.parametrize("where", range(4))
-def test_what_cannot_be_looked_at_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: int
-) -> None:
+def test_what_cannot_be_looked_at_is_named(monkeypatch: pytest.MonkeyPatch, where: int) -> None:
     """Also if it is the second process that meets it."""
     monkeypatch.setattr(tally, "_MANY", 1)
-    for number in range(20):
-        (tmp_path / f"{number:02}").mkdir()
-    (tmp_path / f"{where:02}").joinpath(*["deep"] * 400).mkdir(parents=True)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(opened.name) for opened in Path("/proc/self/fd").iterdir())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
-    try:
+    monkeypatch.setattr(tally, "LEVELS", 300)
+    with somewhere() as room:
+        for number in range(20):
+            (room / f"{number:02}").mkdir()
+        dig(room / f"{where:02}", 400, "deep")
         with pytest.raises(Failed) as caught:
-            seen(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            seen(room)
     assert caught.value.code == "too-deep"
     assert f"workspace/{where:02}/deep" in caught.value.message
