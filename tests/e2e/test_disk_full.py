@@ -5,7 +5,9 @@ job ─► the tenant's own program writes ─► DiskFull ─► exec cleans up
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.kube.client import Client
 from boilerhouse.kube.resources import EVENTS
-from tests.e2e.homes import Home, soon
+from tests.e2e.homes import Home, on_this_machine, soon
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -174,6 +176,28 @@ def test_space_without_a_name_counts(home: Home) -> None:
     home.sh(instance, "rm /workspace/a")
     until_thawed(home, "una", instance)
     home.released("una", "nameless")
+
+
+def test_a_restart_of_everything_keeps_it_frozen(tmp_path: Path) -> None:
+    """Also of a tenant that begins anew then: it comes up, and is frozen with all its files."""
+    with on_this_machine(tmp_path) as home:
+        instance = begin(home, "ray", "again")
+        job(home, instance, "dd if=/dev/zero of=big bs=1M count=1100")
+        until_frozen(home, "ray")
+    with on_this_machine(tmp_path) as home:
+        soon("the instance runs", lambda: _size(home, instance, "big"))
+        assert home.sh(instance, "cat /workspace/precious") == "precious\n"
+        soon("it is frozen again", lambda: _stands_still(home, instance), 120)
+        until_frozen(home, "ray")
+        home.sh(instance, "rm /workspace/big")
+        until_thawed(home, "ray", instance)
+        home.released("ray", "again")
+
+
+def _stands_still(home: Home, instance: str) -> bool:
+    before = beat(home, instance)
+    time.sleep(1.0)  # ten beats
+    return beat(home, instance) == before
 
 
 DEEP = """
