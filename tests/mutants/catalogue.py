@@ -5,7 +5,7 @@ A guard that can be taken out without any test noticing is not known to work.
 
 from __future__ import annotations
 
-from tests.mutants import archives, commits, disruptions, telling
+from tests.mutants import archives, commits, disruptions, limits, telling
 from tests.mutants.mutant import Mutant
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
@@ -22,7 +22,8 @@ _HALTING = "tests/unit/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
 _IDLE = "tests/unit/idle/test_verdict.py::"
 
-_ELSEWHERE = archives.MUTANTS | commits.MUTANTS | disruptions.MUTANTS | telling.MUTANTS
+_ELSEWHERE = archives.MUTANTS | commits.MUTANTS | disruptions.MUTANTS | limits.MUTANTS
+_ELSEWHERE |= telling.MUTANTS
 
 MUTANTS = _ELSEWHERE | {
     "delete by UID alone": Mutant(
