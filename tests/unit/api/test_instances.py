@@ -173,7 +173,8 @@ async def test_exec_in_a_halted_instance_is_a_conflict(rest: Rest, instance: str
     rest.node.programs["ls"] = halted
     answer = await run(rest, instance, "ls")
     assert (answer.status_code, answer.json()["code"]) == (409, "InstanceHalted")
-    assert "saved or restored. Claim, and use" in answer.json()["error"]
+    assert "saved or restored" in answer.json()["error"]
+    assert ". Claim, and use" in answer.json()["error"]
     lines = await rest.post(
         f"/instances/{instance}/exec",
         {"command": ["ls"]},

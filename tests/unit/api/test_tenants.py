@@ -50,9 +50,9 @@ async def test_the_timings_sum_to_their_total(rest: Rest) -> None:
 
 
 async def test_simultaneous_claims_of_one_tenant_give_one_instance(rest: Rest) -> None:
-    """Three hundred callers, one Pod, and nobody fails."""
+    """As many callers as may wait for one tenant, one Pod, and nobody fails."""
     await rest.world.ready_workload()
-    answers = await asyncio.gather(*(rest.claim("alice") for _ in range(300)))
+    answers = await asyncio.gather(*(rest.claim("alice") for _ in range(250)))
     assert {answer.status_code for answer in answers} <= {200, 201}
     assert len({answer.json()["instanceId"] for answer in answers}) == 1
     assert len(await rest.world.pods(tenant="alice")) == 1
