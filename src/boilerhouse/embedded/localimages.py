@@ -48,10 +48,13 @@ class LocalImages:
         if name is not None and normal(name) == HOST:
             raise ImageRefused("the name host means this machine's own programs")
         try:
-            with self._store.inbox() as file:
+            file = await asyncio.to_thread(self._store.inbox)
+            try:
                 await _received(archive, file)
                 async with self._unpacking:
                     return await self._imported(Path(file.name), name)
+            finally:
+                await asyncio.to_thread(file.close)  # it goes with that: gigabytes take their time
         except OSError as error:
             raise ImageRefused(f"the image cannot be stored: {error.strerror}") from error
 
