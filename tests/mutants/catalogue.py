@@ -15,6 +15,7 @@ _COMING_BACK = "tests/unit/claims/test_restoring.py::"
 _RELEASING = "tests/unit/claims/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
+_FREEZER = "tests/security/test_sandbox_freezer.py::"
 _STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
 _STANDBY = "tests/unit/kubelet/test_standby.py::"
 _RESTORING = "tests/unit/agent/test_restoring.py::"
@@ -373,6 +374,19 @@ MUTANTS = _ELSEWHERE | {
         "            loop.forget_next()\n",
         "            continue\n",
         _STANDBY + "test_a_tenant_that_goes_on_has_no_next_life",
+    ),
+    "a command that is cut off lives on in its session": Mutant(
+        "boilerhouse.embedded.kubelet.execing",
+        "                if self._session is not None:\n"
+        "                    await self._session.kill(self._child.pid)\n",
+        "",
+        _FREEZER + "test_a_command_that_is_cut_off_ends_with_all_it_started",
+    ),
+    "a tenant that does not come to rest keeps its place": Mutant(
+        "boilerhouse.helper.saving",
+        "                place.leave()\n",
+        "                pass\n",
+        _HELPER_SAVES + "test_who_does_not_come_to_rest_keeps_nobody_waiting",
     ),
     "let go before it is time": Mutant(
         "boilerhouse.embedded.kubelet.execing",

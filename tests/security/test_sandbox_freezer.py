@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -246,3 +248,26 @@ async def test_commands_count_towards_the_limits(pod: PodSandbox) -> None:
         pytest.skip("no cgroups are ours here")
     code, out, _ = await execute(container, "python3", "-c", "print(len(b'x' * (256 << 20)))")
     assert (code, out) != (0, b"268435456\n")
+
+
+@pytest.mark.parametrize("kind", ["v2", "v1"])
+def test_an_orderly_end_leaves_no_group(kind: str, tmp_path: Path) -> None:
+    """Whoever is still in one is killed, frozen or not, and the group removed."""
+    found = groups(kind, tmp_path / "proc")
+    if found.unenforced is not None:
+        pytest.skip(found.unenforced)
+    group = found.create("left")
+    if group.freezer is None or group.freezer.frees_the_killed != (kind == "v2"):
+        found.close()
+        pytest.skip(f"this machine has no freezer of {kind} that is ours")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        for directory in group.joined:
+            (directory / "cgroup.procs").write_text(str(process.pid))
+        asyncio.run(group.freezer.freeze())
+        # It is buried by us, as a tenant is by the fork server.
+        burying = threading.Thread(target=process.wait)
+        burying.start()
+        found.close()
+        burying.join(20)
+    assert process.returncode == -signal.SIGKILL
+    assert not any(directory.parent.exists() for directory in (*group.directories, *group.joined))

@@ -165,11 +165,8 @@ class Groups:
         except _Unavailable as why:
             return cls({}, unified=False, unenforced=str(why))
         freezer = _freezer(proc, own, roots["memory"] if unified else None)
-        for parent in {root.parent for root in _all(roots, freezer)}:
-            for found in parent.glob(f"{name}-*"):
-                pid = found.name.rpartition("-")[2]
-                if pid.isdecimal() and not Path("/proc", pid).exists():
-                    _clear(found)
+        parents = {root.parent for root in _all(roots, freezer)}
+        _clear([found for parent in parents for found in parent.glob(f"{name}-*") if _dead(found)])
         _write(roots["pids"] / "pids.max", _most_processes())
         return cls(roots, unified=unified, unenforced=None, freezer=freezer)
 
@@ -201,8 +198,7 @@ class Groups:
 
     def close(self) -> None:
         """Remove the subtree, with whoever is left in it; on v2 we stay in our own corner."""
-        for root in _all(self._roots, self._freezer):
-            _clear(root)
+        _clear(_all(self._roots, self._freezer))
 
 
 def _all(roots: dict[str, Path], freezer: tuple[Path, bool] | None) -> list[Path]:
@@ -345,11 +341,20 @@ def _write(path: Path, value: object) -> None:
     path.write_text(str(value))
 
 
-def _clear(subtree: Path) -> None:
-    """Remove a subtree with whoever is in it; another who starts may be doing so at this moment."""
-    for group in _tree(subtree):
-        _kill(group)
-    _remove_tree(subtree)
+def _dead(subtree: Path) -> bool:
+    """Tell whether whoever made a subtree is gone; its name ends with that process's number."""
+    pid = subtree.name.rpartition("-")[2]
+    return pid.isdecimal() and not Path("/proc", pid).exists()
+
+
+def _clear(subtrees: list[Path]) -> None:
+    """Remove subtrees with whoever is in them; another who starts may be doing so as well."""
+    # All are killed first: of v1, who is frozen in one tree is still in the others.
+    for subtree in subtrees:
+        for group in _tree(subtree):
+            _kill(group)
+    for subtree in subtrees:
+        _remove_tree(subtree)
 
 
 def _tree(directory: Path) -> list[Path]:
@@ -375,19 +380,21 @@ def _kill(group: Path) -> None:
 
 def _remove_tree(directory: Path) -> None:
     for group in _tree(directory):
-        _remove(group)
+        if not _remove(group):
+            log.warning("kubelet.cgroup_left", path=str(group), processes=listed(group))
+            return  # nor can what it is in be removed
 
 
-def _remove(directory: Path) -> None:
+def _remove(directory: Path) -> bool:
     """Remove a group; who was killed there may need a while until the kernel is done with it."""
     for pause in (*_PAUSES, 0.0):
         try:
             directory.rmdir()
-            return
+            return True
         except FileNotFoundError:
-            return
+            return True
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
         time.sleep(pause)
-    log.warning("kubelet.cgroup_left", path=str(directory), processes=listed(directory))
+    return False
