@@ -24,7 +24,10 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from boilerhouse.kube.status import ApiError, Unavailable
 
 MESSAGE_LIMIT = 16 << 20
-READ_SIZE = 1 << 16
+READ_SIZE = 1 << 14
+# Events that are handed out in one turn of the event loop: others must have theirs, however many
+# frames a few kilobytes are.
+EVENTS_IN_TURN = 64
 CLOSE_DEADLINE = 1.0
 
 # An upgraded connection is handed out raw, with the errors of the library below httpx2.
@@ -60,6 +63,7 @@ class WebSocket:
         self._stream = stream
         self._connection = Connection(ConnectionType.CLIENT)
         self._events: deque[events.Event] = deque()
+        self._taken = 0
         self._sending = asyncio.Lock()
         self._pong = b""
         self._closed = False
@@ -116,6 +120,9 @@ class WebSocket:
             except _READING as error:
                 self._closed = True
                 raise Unavailable(f"the connection broke: {describe(error)}") from error
+        self._taken += 1
+        if self._taken % EVENTS_IN_TURN == 0:
+            await asyncio.sleep(0)
         return self._events.popleft()
 
     async def _answer(self, ping: events.Ping) -> None:
