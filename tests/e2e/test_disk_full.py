@@ -95,8 +95,7 @@ def in_time(what: str, seconds: float, does: Callable[[], Any]) -> Any:
 def test_filled_beyond_the_limit_nothing_is_lost(home: Home) -> None:
     """Frozen, said so and why; commands run; released and claimed again it has every file."""
     instance = begin(home, "fay", "filled")
-    count = 1900
-    job(home, instance, f"dd if=/dev/zero of=/workspace/big bs=1M count={count}")
+    job(home, instance, "dd if=/dev/zero of=/workspace/big bs=1M count=3072")
     held = until_frozen(home, "fay")
     for way_out in ("boilerhouse exec", "release", "diskGb"):
         assert way_out in held["detail"], held
@@ -127,6 +126,26 @@ def test_filled_beyond_the_limit_nothing_is_lost(home: Home) -> None:
     assert home.held("fay").get("detail", "") == ""
     assert home.sh(second, "cat /workspace/precious") == "precious\n"
     home.released("fay", "filled")
+
+
+def test_three_times_its_disk_is_saved_and_restored(home: Home) -> None:
+    """Written while the workload had more disk; its size refuses neither, and it is frozen then."""
+    home.workload("shrunk", entrypoint=WORKS, resources=RESOURCES | {"diskGb": 4})
+    instance = home.claim("lea", "shrunk", "cold")
+    count = 2355 if home.kind == "embedded" else 3072
+    job(home, instance, f"dd if=/dev/zero of=big bs=1M count={count}; echo end >> big; touch done")
+    soon("it is written", lambda: _size(home, instance, "done"), 180)
+    until_it_beats(home, instance)
+    assert disk_full(home, "lea") is None
+    assert home.released("lea", "shrunk") is not None
+    home.workload("shrunk", entrypoint=WORKS, resources=RESOURCES)
+    second = home.claim("lea", "shrunk", "cold+data")
+    until_frozen(home, "lea")
+    told = home.sh(second, "cd /workspace; stat -c %s big; tail -c 4 big")
+    assert told == f"{(count << 20) + 4}\nend\n"
+    home.sh(second, "rm /workspace/big")
+    until_thawed(home, "lea", second)
+    home.released("lea", "shrunk")
 
 
 def test_hard_links_count_once_and_a_larger_disk_thaws(home: Home) -> None:
