@@ -35,14 +35,14 @@ from boilerhouse.embedded.policy.admission import ALWAYS, Admission
 from boilerhouse.embedded.policy.quota import Quotas
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request import metrics as requestmetrics
-from boilerhouse.embedded.request.decoding import BODY_LIMIT
+from boilerhouse.embedded.request.decoding import BODY_LIMIT, as_json, is_large_yaml
 from boilerhouse.embedded.request.negotiation import Rendering, negotiate
 from boilerhouse.embedded.request.refusals import (
     no_such_resource,
     not_allowed,
     refuse_impersonation,
 )
-from boilerhouse.embedded.request.rendering import encode, error_reply
+from boilerhouse.embedded.request.rendering import as_yaml, encode, error_reply, is_yaml
 from boilerhouse.embedded.request.routing import Routes, Target
 from boilerhouse.embedded.storage.store import Change, Store, StoreFailed
 from boilerhouse.embedded.verbs.listing import Lists
@@ -162,7 +162,11 @@ class ApiServer:
             resource = target.kind.resource
             if verb == "GET":
                 verb = _label(target, request)
+            if is_large_yaml(request):
+                request = await asyncio.to_thread(as_json, request, target.kind)
             answer = await self._dispatch(target, request)
+            if isinstance(answer, Reply) and is_yaml(answer):
+                answer = await asyncio.to_thread(as_yaml, answer)
         except ApiError as error:
             answer = error_reply(error)
         except StoreFailed as error:

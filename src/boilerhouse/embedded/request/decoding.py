@@ -24,6 +24,8 @@ BODY_LIMIT = 3 * 1024 * 1024
 # A YAML alias may stand for a tree, and that for another: the expanded size is what is bounded.
 NODE_LIMIT = 500_000
 DEPTH_LIMIT = 100
+SMALL_YAML = 16 << 10
+_YAML = (YAML, "application/x-yaml", "text/yaml")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -47,11 +49,7 @@ def decode_object(
     try:
         value = _by_media(request)
     except _Malformed as error:
-        shown = request.body[:256].decode(errors="replace") or "<empty>"
-        raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind.kind}): "
-            f"couldn't get version/kind; {error} ({shown})"
-        ) from None
+        raise _unrecognized(request, kind, error) from None
     if not isinstance(value, dict):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind.kind}): "
@@ -62,6 +60,30 @@ def decode_object(
         suspect = duplicates == "all" or len(_encode(value)) != len(request.body)
         found = list(_duplicates(request.body)) if suspect else []
     return Decoded(value, found)
+
+
+def _unrecognized(request: Request, kind: Kind, error: Exception) -> BadRequest:
+    shown = request.body[:256].decode(errors="replace") or "<empty>"
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {kind.kind}): "
+        f"couldn't get version/kind; {error} ({shown})"
+    )
+
+
+def is_large_yaml(request: Request) -> bool:
+    """Tell whether a body is YAML that takes long to be read: a megabyte takes half a second."""
+    return len(request.body) > SMALL_YAML and media_type(request) in _YAML
+
+
+def as_json(request: Request, kind: Kind) -> Request:
+    """Return a request with its YAML body as JSON; raises BadRequest if it is none. Blocks."""
+    try:
+        body = _encode(_yaml(request.body))
+    except (_Malformed, OverflowError) as error:
+        raise _unrecognized(request, kind, error) from None
+    return msgspec.structs.replace(
+        request, headers={**request.headers, "content-type": JSON}, body=body
+    )
 
 
 def decode_options(request: Request) -> Body:
@@ -102,7 +124,7 @@ def _by_media(request: Request) -> Any:
     media = media_type(request)
     if media == JSON:
         return _json(request.body)
-    if media in (YAML, "application/x-yaml", "text/yaml"):
+    if media in _YAML:
         return _yaml(request.body)
     if media == protobuf.PROTOBUF:
         try:

@@ -16,7 +16,7 @@ from boilerhouse.embedded.describing.table import table
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.storage.store import Stored
-from boilerhouse.kube.status import ApiError
+from boilerhouse.kube.status import ApiError, NotAcceptable
 from boilerhouse.kube.wire import JSON, YAML, Reply
 
 encode = msgspec.json.Encoder().encode
@@ -36,12 +36,12 @@ def object_reply(
     if rendering.plain:
         return Reply(status, stored.raw, _headers(JSON, warnings))
     value = shaped(kind, stored.body, rendering, now(), include)
-    return Reply(status, written(value, rendering), _headers(rendering.content_type, warnings))
+    return Reply(status, written(value), _headers(rendering.content_type, warnings))
 
 
 def value_reply(value: Mapping[str, Any], rendering: Rendering, status: int = 200) -> Reply:
     """Answer with something that is not stored: a Status, a Scale."""
-    return Reply(status, written(value, rendering), {"content-type": rendering.media})
+    return Reply(status, written(value), {"content-type": rendering.media})
 
 
 def error_reply(error: ApiError) -> Reply:
@@ -87,10 +87,28 @@ def revision(body: Body) -> str:
     return str(body["metadata"].get("resourceVersion", ""))
 
 
-def written(value: Mapping[str, Any], rendering: Rendering) -> bytes:
-    if rendering.media == YAML:
-        return yaml.safe_dump(value, allow_unicode=True, sort_keys=False).encode()
+def written(value: Mapping[str, Any]) -> bytes:
+    """Write an answer as JSON; where YAML was asked for, `as_yaml` makes it of that."""
     return encode(value)
+
+
+def is_yaml(reply: Reply) -> bool:
+    """Tell whether an answer is to be YAML."""
+    return reply.headers.get("content-type", "").startswith(YAML)
+
+
+def as_yaml(reply: Reply) -> Reply:
+    """Turn the JSON of an answer into YAML: a thousand times slower, so it blocks for long."""
+    if len(reply.body) > YAML_LIMIT:
+        message = f"the answer is larger than {YAML_LIMIT >> 20} MiB: ask for JSON, or set a limit"
+        return error_reply(NotAcceptable(message))
+    value = msgspec.json.decode(reply.body)
+    body = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False)
+    return Reply(reply.status, body.encode(), reply.headers)
+
+
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C where it can be had
+YAML_LIMIT = 8 << 20  # bytes of JSON
 
 
 def _headers(content_type: str, warnings: Sequence[str]) -> dict[str, str]:

@@ -121,7 +121,7 @@ class Lists:
         value = self._shaped(kind, page, request, rendering)
         value["metadata"] = metadata
         headers = {"content-type": rendering.content_type}
-        return Reply(200, written(value, rendering), headers)
+        return Reply(200, written(value), headers)
 
     def _shaped(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Body:
         bodies = [item.body for item in page.items]
