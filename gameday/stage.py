@@ -62,7 +62,9 @@ class Stage:
 
     def claim(self, tenant: str, workload: str, **body: Any) -> Body:
         """Claim and return the answer, which has an instance."""
-        answer = self.rest.post(f"/tenants/{tenant}/claim", json={"workload": workload, **body})
+        answer = self.rest.post(
+            f"/tenants/{tenant}/claim", json={"workload": workload, **body}, params={"wait": 110}
+        )
         held(answer.status_code in (200, 201), f"claim of {tenant}: {said(answer)}")
         found: Body = answer.json()
         return found
@@ -71,7 +73,9 @@ class Stage:
         return str(self.claim(tenant, workload)["instanceId"])
 
     def release(self, tenant: str, workload: str) -> Body:
-        answer = self.rest.post(f"/tenants/{tenant}/release", json={"workload": workload})
+        answer = self.rest.post(
+            f"/tenants/{tenant}/release", json={"workload": workload}, params={"wait": 110}
+        )
         held(answer.status_code == 200, f"release of {tenant}: {said(answer)}")
         found: Body = answer.json()
         return found
