@@ -128,7 +128,7 @@ def test_a_signal_to_the_whole_group_ends_everything_in_order(
         text = errors.read_text()
         assert "Traceback" not in text and "KeyboardInterrupt" not in text, text
         lines = [json.loads(line) for line in text.splitlines()]
-        assert [line for line in lines if line["level"] not in ("info", "debug")] == []
+        assert [line for line in lines if line["level"] == "error"] == []
         assert lines[-1]["event"] == "up.stopped"
         (stopping,) = (line for line in lines if line["event"] == "up.stopping")
         assert "Ctrl-C" in stopping["hurry"]
