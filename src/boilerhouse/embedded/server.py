@@ -226,7 +226,7 @@ class ApiServer:
             if target.watch or truth(request, "watch"):
                 return self._watches.answer(target, request, rendering)
             await self._store.settle()
-            return self._lists.answer(target, request, rendering)
+            return await self._lists.answer(target, request, rendering)
         shape = "one" if target.name else "many"
         known = any(route[1:] == (shape, sub) for route in self._table)
         raise not_allowed() if known else no_such_resource(target.kind.plural, target.kind.group)

@@ -67,6 +67,27 @@ async def test_a_collection_larger_than_the_store_takes_at_once_is_deleted(
     assert written > 5, "others had their turn"
 
 
+@pytest.mark.parametrize("shape", ["Table", "PartialObjectMetadataList"])
+async def test_a_long_list_is_shaped_in_turns(embedded: Embedded, shape: str) -> None:
+    """Every object is there once, and others have the event loop meanwhile."""
+    api, turns = embedded.api, 0
+    await filled(embedded, "default")
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    accept = f"application/json;as={shape};v=v1;g=meta.k8s.io"
+    answer = (await api.call("GET", api.path("configmaps"), accept=accept)).ok()
+    task.cancel()
+    rows = [row.get("object", row) for row in answer.get("rows") or answer["items"]]
+    assert len({row["metadata"]["name"] for row in rows}) == len(rows) == MANY
+    assert turns >= MANY // 500
+
+
 async def test_a_namespace_with_more_than_the_store_takes_at_once_goes(
     embedded: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

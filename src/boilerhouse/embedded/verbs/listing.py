@@ -9,6 +9,7 @@ the history gets 410 and, with it, one that carries on inconsistently, as a real
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from bisect import bisect_left
@@ -38,6 +39,7 @@ from boilerhouse.kube.status import (
 )
 from boilerhouse.kube.wire import Reply, Request
 
+SHAPED_IN_TURN = 500  # objects; as many as kubectl asks for at a time
 _INCONSISTENT = -1
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start "
@@ -83,9 +85,9 @@ class Lists:
         self._clock = clock
         self._presenter = presenter
 
-    def answer(self, target: Target, request: Request, rendering: Rendering) -> Reply:
+    async def answer(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer a list request."""
-        return self.reply(target.kind, self.page(target, request), request, rendering)
+        return await self.reply(target.kind, self.page(target, request), request, rendering)
 
     def page(self, target: Target, request: Request) -> Page:
         """Return the part of the list that the request asks for."""
@@ -104,7 +106,7 @@ class Lists:
         items = self._presenter.all_shown(target.kind, items)
         return _cut(items, revision, start, limit, selection)
 
-    def reply(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Reply:
+    async def reply(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Reply:
         """Render a page. The plain form joins the stored bytes: nothing is decoded."""
         metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
         if page.token:
@@ -118,23 +120,34 @@ class Lists:
                 encode(metadata),
             )
             return Reply(200, head + b",".join(_items(kind, page.items)) + b"]}")
-        value = self._shaped(kind, page, request, rendering)
+        value = await self._shaped(kind, page, request, rendering)
         value["metadata"] = metadata
         headers = {"content-type": rendering.content_type}
         return Reply(200, written(value), headers)
 
-    def _shaped(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Body:
-        bodies = [item.body for item in page.items]
+    async def _shaped(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Body:
+        """Shape every object; others have the event loop after every few hundred of them."""
+        include, now = request.param("includeObject"), self._clock.now()
+        rows: list[Body] = []
+        for start in range(0, len(page.items), SHAPED_IN_TURN):
+            bodies = [item.body for item in page.items[start : start + SHAPED_IN_TURN]]
+            if rendering.shape == "Table":
+                rows += as_table(kind, bodies, rendering, now, include, "")["rows"]
+            elif rendering.shape:
+                rows += [metadata_only(body, rendering.version) for body in bodies]
+            else:
+                rows += bodies
+            if len(bodies) == SHAPED_IN_TURN:
+                await asyncio.sleep(0)
         if rendering.shape == "Table":
-            include = request.param("includeObject")
-            return as_table(kind, bodies, rendering, self._clock.now(), include, "")
+            return {**as_table(kind, [], rendering, now, include, ""), "rows": rows}
         if rendering.shape:
             return {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{rendering.version}",
-                "items": [metadata_only(body, rendering.version) for body in bodies],
+                "items": rows,
             }
-        return {"kind": kind.list_kind, "apiVersion": kind.api_version, "items": bodies}
+        return {"kind": kind.list_kind, "apiVersion": kind.api_version, "items": rows}
 
     def _begin(
         self, target: Target, selection: Selection, request: Request

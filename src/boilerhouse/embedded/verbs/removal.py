@@ -71,7 +71,7 @@ class Removal:
         if not options.dryRun:
             await self.sweep(kind, [item.key for item in page.items], options)
         shown = Page(page.items, self._store.revision)
-        return self._lists.reply(kind, shown, request, rendering)
+        return await self._lists.reply(kind, shown, request, rendering)
 
     async def sweep(self, kind: Kind, keys: Iterable[Key], options: DeleteOptions) -> None:
         """Delete many objects, a batch at a time; those that are gone by then are left out.
