@@ -274,7 +274,8 @@ class _Counts:
             path: count.used for path, count in self._counts.items() if path not in self._beside
         }
         counts = self._counts.values()
-        nameless = unlinked(self._pids(), self._devices)
+        image = any(path in self._counts for path in self._beside)
+        nameless = unlinked(self._pids(), self._devices, with_roots=image)
         complete = self.finished and not self._unreachable
         return Usage(
             sum(count.used for count in counts) + sum(nameless.values()),

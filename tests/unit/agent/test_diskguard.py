@@ -6,8 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -271,29 +271,52 @@ async def test_files_beside_the_overlays_count_and_are_not_shown(tmp_path: Path)
         assert told.complete
 
 
+@contextmanager
+def holding(file: Path, script: str) -> Iterator[int]:
+    """A process with a file of 9 MiB as `f` that has no name any more; yields its number."""
+    holds = "import mmap, os, sys; f = open(sys.argv[1], 'w+b'); f.write(bytes(9 << 20));"
+    holds += f" f.flush(); os.unlink(sys.argv[1]); {script}; print(flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", holds, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdout.readline()
+        yield process.pid
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
 async def test_files_that_are_open_and_have_no_name_count(tmp_path: Path) -> None:
     """Once each, whoever has them open; not those of other file systems."""
-    holds = "import sys, time; f = open(sys.argv[1], 'wb'); f.write(bytes(9 << 20)); f.flush();"
-    holds += "import os; os.unlink(sys.argv[1]); os.dup(f.fileno()); print('x', flush=True);"
-    holds += "sys.stdin.read()"
     async with limited(tmp_path) as rig:
-        process = subprocess.Popen(  # noqa: ASYNC220  it takes no time
-            [sys.executable, "-c", holds, str(rig.workspace / "gone")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdout.readline()
+        with holding(rig.workspace / "gone", "os.dup(f.fileno())") as pid:
             device = rig.workspace.stat().st_dev
-            assert list(unlinked([process.pid], {device}).values()) == [9 * MB]
-            assert unlinked([process.pid, 1 << 22], {device + 1}) == {}
-            rig.tenants.found = [Process(process.pid, 0, 0)]
+            assert list(unlinked([pid], {device}).values()) == [9 * MB]
+            assert unlinked([pid, 1 << 22], {device + 1}) == {}
+            rig.tenants.found = [Process(pid, 0, 0)]
             await until_frozen(rig)
             told = await usage(rig)
             assert (told.full, told.unlinked) == ("disk", 9 * MB)
-        finally:
-            process.stdin.close()
-            process.wait()
-            process.stdout.close()
+
+
+def test_files_of_a_root_file_system_count_if_that_is_wanted(tmp_path: Path) -> None:
+    """Of a process in an image they lie on that image's own layer."""
+    root = Path("/").stat().st_dev
+    if tmp_path.stat().st_dev != root:
+        pytest.skip("the tests' directory lies on another file system than /")
+    with holding(tmp_path / "gone", "pass") as pid:
+        assert unlinked([pid], set()) == {}
+        assert list(unlinked([pid], set(), with_roots=True).values()) == [9 * MB]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at what is mapped")
+def test_files_that_are_only_mapped_count_too(tmp_path: Path) -> None:
+    """A tenant that closes what it has mapped keeps its room all the same."""
+    with holding(tmp_path / "gone", "m = mmap.mmap(f.fileno(), 0); os.closerange(3, 64)") as pid:
+        assert list(unlinked([pid], {tmp_path.stat().st_dev}).values()) == [9 * MB]
