@@ -110,7 +110,7 @@ class Saves:
             )
             save.expect(WORD, "nobody said that the snapshot is known")
             return json_answer(Unchanged(known).encode())
-        packer = Packer(self._overlays, owners=self._owners, workers=self._workers)
+        packer = Packer(self._overlays, owners=self._owners, deep=found.deep, workers=self._workers)
         save = self._save = _Save(identifier, found, packer, torn, self._given_up)
         save.expect(SILENCE, "nobody reads the stream")
         return Answer(200, _Stream(save, packer), {"content-type": GZIP})

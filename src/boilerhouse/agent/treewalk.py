@@ -72,12 +72,18 @@ class Walk:
             levels.append(self._entries(descent.file))
             yield 0, None, descent.file, True
             while levels:
-                depth = len(levels) - 1
-                entry = self._next(levels[-1], descent.file)
+                level, here, depth = levels[-1], descent.file, len(levels) - 1
+                entry: Entry | None
+                while True:  # all that a walk costs for most entries
+                    if isinstance(level, _Listing):
+                        entry = self._next(level, here)
+                    else:
+                        entry = next(level, None)
+                    if entry is None or _is_directory(entry):
+                        break
+                    yield depth, entry, here, False
                 if entry is None:
                     self._leave()
-                elif not _is_directory(entry):
-                    yield depth, entry, descent.file, False
                 elif self._enter(entry.name):
                     yield depth + 1, entry, descent.file, True
         finally:
@@ -87,9 +93,7 @@ class Walk:
         """Close the directories of a walk that was never begun."""
         self._descent.close()
 
-    def _next(self, level: Iterator[os.DirEntry[str]] | _Listing, directory: int) -> Entry | None:
-        if not isinstance(level, _Listing):
-            return next(level, None)
+    def _next(self, level: _Listing, directory: int) -> Name | None:
         if not level.names and level.more:
             try:
                 self._held += level.read(directory)

@@ -30,7 +30,10 @@ Part = tuple[int, int, int, bytes, int, "Owner | None", int]
 class Open:
     """A file or directory that is open, and what it is to be when everything in it is written."""
 
-    __slots__ = ("batches", "file", "identity", "left", "mode", "mtime", "name", "under_way")
+    __slots__ = (
+        "above", "batches", "file", "identity", "left", "mode", "mtime", "name", "place",
+        "under_way",
+    )  # fmt: skip
 
     def __init__(self, name: bytes, file: int, mode: int | None, mtime: int) -> None:
         self.name = name
@@ -41,6 +44,8 @@ class Open:
         self.batches = 0  # with something for it
         self.left = False
         self.identity = 0, 0  # device and inode, while it is closed in between
+        self.place = b""  # its name in the overlay's own directory, until it is moved to where
+        self.above = -1  # it belongs: into this directory
 
     def finish(self) -> None:
         """Give it its mode and time, and close it."""

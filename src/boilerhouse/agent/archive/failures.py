@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+DEEPER = "deeper"  # code: directories lie so deep that the worker has to be told before
+
 
 class ArchiveError(Exception):
     """`code` is for programs, `message` for people; it names the file if it is about one."""

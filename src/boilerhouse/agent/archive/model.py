@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class Fingerprint:
     digest: str
     entries: int
     bytes: int
+    deep: bool = field(default=False, compare=False)  # some directories lie very deep
 
 
 @dataclass(frozen=True, slots=True)

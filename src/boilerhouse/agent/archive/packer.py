@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from boilerhouse.agent.archive.child import Child, packed, places
+from boilerhouse.agent.archive.failures import DEEPER, Failed
 from boilerhouse.agent.archive.job import Job
 from boilerhouse.agent.archive.model import Fingerprint, Owners, Packed
 from boilerhouse.agent.archive.workers import EACH_BY_ITSELF, PIECE, Workers
@@ -15,9 +16,19 @@ async def fingerprint(
     overlays: Mapping[str, Path], workers: Workers = EACH_BY_ITSELF
 ) -> Fingerprint:
     """Look at everything in the overlays; raises `Failed` naming what cannot be looked at."""
-    child = await Child.start(Job("fingerprint", places(overlays)), workers)
     try:
-        return Fingerprint(*(await child.report())["fingerprint"])
+        return await _fingerprint(Job("fingerprint", places(overlays)), workers)
+    except Failed as failed:
+        if failed.code != DEEPER:
+            raise
+    return await _fingerprint(Job("fingerprint", places(overlays), deep=True), workers)
+
+
+async def _fingerprint(job: Job, workers: Workers) -> Fingerprint:
+    child = await Child.start(job, workers)
+    try:
+        digest, entries, size = (await child.report())["fingerprint"]
+        return Fingerprint(digest, entries, size, job.deep)
     finally:
         await child.kill()
 
@@ -30,7 +41,8 @@ class Packer:
 
     Only an iterator that ended without an exception has given a whole archive. Files that change or
     vanish meanwhile do no harm: the archive is well-formed, and the result's fingerprint is another
-    than the one from before. `Failed` names what cannot be read. `close` it in any case.
+    than the one from before. `Failed` names what cannot be read. `close` it in any case. `deep`: as
+    the fingerprint says; only how long it takes depends on it.
     """
 
     def __init__(
@@ -39,9 +51,10 @@ class Packer:
         *,
         owners: Owners,
         level: int = 1,
+        deep: bool = False,
         workers: Workers = EACH_BY_ITSELF,
     ) -> None:
-        self._job = Job("pack", places(overlays), owners.outside, owners.inside, level)
+        self._job = Job("pack", places(overlays), owners.outside, owners.inside, level, deep=deep)
         self._workers = workers
         self._child: Child | None = None
         self._result: Packed | None = None

@@ -69,7 +69,10 @@ class Reader:
         raise BadArchive("too-large", f"there are more than {_HEADERS} headers before one entry")
 
     def _member(self, block: bytes, records: dict[bytes, bytes]) -> tuple[Member, Parts, Layout]:
-        member = self._counted(header.decode(block, records))
+        member = header.decode(block, records)
+        if len(member.name) > _LONG or len(member.link) > _LONG:
+            self._names += len(member.name) + len(member.link)
+        self._counted(member)
         if member.kind == header.OLD_SPARSE or sparse.told(records):
             layout = sparse.read(member, block, self._source.take)
             member.kind = header.FILE
@@ -80,8 +83,6 @@ class Reader:
     def _counted(self, member: Member) -> Member:
         self.entries += 1
         self.content += member.size
-        if len(member.name) > _LONG or len(member.link) > _LONG:
-            self._names += len(member.name) + len(member.link)
         if self.entries + self._implied > self._most_entries:
             raise self._too_many()
         if self.content + self._names > self._most_content:
@@ -114,10 +115,9 @@ class Reader:
             parts = [*parts, last]
         else:
             parts = self._parts(name)
+            self._above = above, parts[:-1]
         if directory:
             self._above = name, parts
-        elif above != known:
-            self._above = above, parts[:-1]
         return parts
 
     def _parts(self, name: bytes) -> Parts:

@@ -19,8 +19,8 @@ from hashlib import blake2b
 from itertools import chain, islice
 
 from boilerhouse.agent.archive import confine
-from boilerhouse.agent.archive.failures import Failed, second_died
-from boilerhouse.agent.archive.header import LEVELS
+from boilerhouse.agent.archive.failures import DEEPER, Failed, second_died
+from boilerhouse.agent.archive.header import LEVELS, shown
 from boilerhouse.agent.archive.walk import (
     BATCH,
     GONE,
@@ -32,6 +32,7 @@ from boilerhouse.agent.archive.walk import (
 from boilerhouse.agent.descent import STAY_OPEN
 from boilerhouse.agent.treewalk import Walk
 
+DEEP = 512  # directories in one another: below more, Landlock makes each opening slow
 _MANY = 2_000  # entries until a second process is worth its fork
 _SHARED = 16  # directories that have to be left for both
 _MOST = 10_000  # of one directory's that are shared: they are kept in memory
@@ -46,9 +47,12 @@ _MASK = (1 << 128) - 1
 _Level = tuple[bytes, int, Iterator[str]]
 
 
-def fingerprint(roots: Sequence[Root]) -> tuple[str, int, int]:
-    """Return digest, number of entries and bytes in files."""
-    tally = _Tally()
+def fingerprint(roots: Sequence[Root], deepest: int = LEVELS) -> tuple[str, int, int]:
+    """Return digest, number of entries and bytes in files.
+
+    What lies below more than `deepest` directories ends it: `Failed` with the code DEEPER.
+    """
+    tally = _Tally(deepest)
     for path, root in roots:
         tally.add(path, root)
     tally.join()
@@ -58,7 +62,8 @@ def fingerprint(roots: Sequence[Root]) -> tuple[str, int, int]:
 class _Tally:
     """What was seen so far. `shared`: not by one process alone."""
 
-    def __init__(self, shared: bool = False) -> None:
+    def __init__(self, deepest: int, shared: bool = False) -> None:
+        self._deepest = deepest
         self.total = self.entries = self.size = 0
         self._share_at = _NEVER if shared else _MANY
         self._other: _Other | None = None
@@ -132,6 +137,8 @@ class _Tally:
             if is_directory:
                 if STAY_OPEN + depth > LEVELS:
                     raise too_deep(top + b"/" + os.fsencode("/".join(walk.names)))
+                if STAY_OPEN + depth > self._deepest:
+                    raise Failed(DEEPER, f"there is more below {shown(top)} than was expected")
                 keys[depth:] = [blake2b(keys[depth - 1] + b"\0" + name, digest_size=16).digest()]
                 self._count(keys[depth], [_of(b"", os.fstat(directory))])
                 continue
@@ -154,7 +161,7 @@ class _Tally:
                 for (path, directory, _), names in zip(levels, left, strict=True)
             ]
             with suppress(OSError):  # no more processes here: it takes longer then
-                self._other = _Other(theirs)
+                self._other = _Other(theirs, self._deepest)
                 self._share_at = _NEVER
                 left = [names[::2] for names in left]
         levels[:] = [
@@ -206,7 +213,7 @@ class _Tally:
 class _Other:
     """Another process that looks at a part of the tree, with all that this one may and no more."""
 
-    def __init__(self, levels: list[_Level]) -> None:
+    def __init__(self, levels: list[_Level], deepest: int) -> None:
         first = os.getpid()
         self._told, telling = os.pipe()
         try:
@@ -218,7 +225,7 @@ class _Other:
         if not self._pid:
             try:
                 confine.die_with_parent(first)
-                os.write(telling, marshal.dumps(_looked(levels)))
+                os.write(telling, marshal.dumps(_looked(levels, deepest)))
             finally:
                 os._exit(0)
         os.close(telling)
@@ -238,8 +245,8 @@ class _Other:
         return total, entries, size
 
 
-def _looked(levels: list[_Level]) -> tuple[int | str, ...]:
-    tally = _Tally(shared=True)
+def _looked(levels: list[_Level], deepest: int) -> tuple[int | str, ...]:
+    tally = _Tally(deepest, shared=True)
     try:
         tally.walk(levels)
     except Failed as failed:

@@ -40,6 +40,7 @@ from boilerhouse.agent.archive.reader import Layout
 from boilerhouse.agent.descent import OPEN_DIRECTORY
 
 _THROUGH = (errno.ENOTDIR, errno.ELOOP)
+DEEP = 512  # levels after which directories are filled elsewhere, and moved
 _OPEN = 64  # directories on the way to the current one that are open
 
 
@@ -58,6 +59,8 @@ class Tree:
         file = os.open(".", OPEN_DIRECTORY, dir_fd=root)
         self._open = [Open(b"", file, stat.S_IMODE(found.st_mode), found.st_mtime_ns)]
         self._closed = 0  # so many of them are not open: the first ones
+        self._root = os.dup(file)
+        self._moved = 0
         self._way: list[bytes] = []  # the names of those that are open, without the overlay's
 
     def directory(self, parts: list[bytes], member: Member) -> None:
@@ -142,9 +145,14 @@ class Tree:
         """Leave every directory, the overlay's own last."""
         while self._open:
             self._leave()
+        self._close_root()
 
     def abandon(self) -> None:
         """Close what is open and change nothing more."""
+        self._close_root()
+        for opened in self._open:
+            if opened.above >= 0:
+                os.close(opened.above)
         while len(self._open) > self._closed:
             os.close(self._open.pop().file)
         self._open.clear()
@@ -181,7 +189,10 @@ class Tree:
         if len(self._open) - self._closed > 1 or not self._closed:
             return
         above = self._open[self._closed - 1]
-        file = os.open("..", OPEN_DIRECTORY, dir_fd=self._open[-1].file)
+        if self._open[-1].above >= 0:
+            file = os.dup(self._open[-1].above)
+        else:
+            file = os.open("..", OPEN_DIRECTORY, dir_fd=self._open[-1].file)
         found = os.fstat(file)
         if (found.st_dev, found.st_ino) != above.identity:
             os.close(file)
@@ -210,18 +221,47 @@ class Tree:
 
     def _made(self, name: bytes, parent: int, own: bool) -> bool:
         """Make a directory and enter it; False if something is there."""
+        place, where = name, parent
+        if len(self._open) % DEEP == 0:
+            if _is_there(name, parent):
+                return False
+            place, where = self._free_place(), self._root
         try:
-            os.mkdir(name, 0o700, dir_fd=parent)
+            os.mkdir(place, 0o700, dir_fd=where)
         except FileExistsError:
             return False
         if not own:
             self._imply()
-        file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
-        self._push(Open(name, file, 0o755, os.fstat(file).st_mtime_ns))
+        file = os.open(place, OPEN_DIRECTORY, dir_fd=where)
+        made = Open(name, file, 0o755, os.fstat(file).st_mtime_ns)
+        if where is not parent:
+            made.place, made.above = place, os.dup(parent)
+        self._push(made)
         return True
+
+    def _free_place(self) -> bytes:
+        """Return a name for a deep directory that is filled before it is moved to its place.
+
+        Landlock goes up to the overlay from whatever is made: that far down it would take minutes.
+        """
+        while True:
+            self._moved += 1
+            name = b".boilerhouse-restore-%d" % self._moved
+            if not _is_there(name, self._root):
+                return name
+
+    def _close_root(self) -> None:
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
 
     def _leave(self) -> None:
         self._open_above()
+        here = self._open[-1]
+        if here.above >= 0:
+            os.rename(here.place, here.name, src_dir_fd=self._root, dst_dir_fd=here.above)
+            os.close(here.above)
+            here.above = -1
         self._crew.leave(self._open.pop())
         if self._way:
             self._way.pop()
@@ -284,3 +324,11 @@ class Tree:
                 raise BadArchive(
                     "bad-attribute", f"{shown(member.name)}: {shown(name)}: {error.strerror}"
                 ) from None
+
+
+def _is_there(name: bytes, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

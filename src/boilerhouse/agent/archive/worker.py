@@ -15,19 +15,22 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from boilerhouse.agent.archive import confine
-from boilerhouse.agent.archive.failures import BadArchive, Failed
+from boilerhouse.agent.archive.failures import DEEPER, BadArchive, Failed
+from boilerhouse.agent.archive.header import LEVELS
 from boilerhouse.agent.archive.job import LENGTH, Job
-from boilerhouse.agent.archive.tally import fingerprint
+from boilerhouse.agent.archive.tally import DEEP, fingerprint
 from boilerhouse.agent.archive.walk import OPEN_DIRECTORY, Root
+from boilerhouse.agent.treewalk import Walk
 
 _PIECE = 64 << 10
 _PIPE = 1 << 20
 _FILES = 1 << 16
 _SWITCH = 0.0005  # seconds that one thread of a stream waits for the other to give way
 _NICE = 10  # saving can wait for claiming
+_ANCHORS = 10_000  # deep directories that Landlock is told of
 
 Report = dict[str, object]
 Work = Callable[[], Report]
@@ -92,11 +95,34 @@ def _run(job: Job, parent: int) -> Report:
     work, allowed = _prepare(job, roots)
     sees_all = _privileges(job, roots)
     confine.die_with_parent(parent)  # the kernel forgets it with every change of privileges
-    confine.landlock([root for _, root in roots], allowed)
+    within = _deep_ones(roots) if job.deep else ()
+    confine.landlock([root for _, root in roots], allowed, within)
     report = work()
     if sees_all:
-        report["fingerprint"] = fingerprint(roots)
+        # A restore cannot be told before that it is deep: its parent looks at it then.
+        known = job.deep or job.operation == "pack"
+        try:
+            report["fingerprint"] = fingerprint(roots, LEVELS if known else DEEP)
+        except Failed as error:
+            if error.code != DEEPER or job.operation != "unpack":
+                raise
     return report
+
+
+def _deep_ones(roots: list[Root]) -> Iterator[int]:
+    """Yield some of the directories that lie deep in the overlays, for Landlock."""
+    left = _ANCHORS
+    for _, root in roots:
+        for depth, _, directory, is_directory in Walk(root, _never_mind):
+            if is_directory and depth and not depth % DEEP:
+                yield directory
+                left -= 1
+                if not left:
+                    return
+
+
+def _never_mind(_directory: int, _name: str | None, _error: OSError) -> None:
+    """Leave out what cannot be looked at: who reads it will say so."""
 
 
 def _roots(job: Job) -> list[Root]:

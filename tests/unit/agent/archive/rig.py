@@ -26,13 +26,15 @@ def clear(overlays: Mapping[str, Path]) -> None:
     asyncio.run(empty(overlays))
 
 
-def pack(overlays: Mapping[str, Path], owners: Owners = KEPT) -> tuple[bytes, Packed]:
+def pack(
+    overlays: Mapping[str, Path], owners: Owners = KEPT, *, deep: bool = False
+) -> tuple[bytes, Packed]:
     """Return the archive of the overlays and what was said about it."""
-    return asyncio.run(_pack(overlays, owners))
+    return asyncio.run(_pack(overlays, owners, deep))
 
 
-async def _pack(overlays: Mapping[str, Path], owners: Owners) -> tuple[bytes, Packed]:
-    packer = Packer(overlays, owners=owners)
+async def _pack(overlays: Mapping[str, Path], owners: Owners, deep: bool) -> tuple[bytes, Packed]:
+    packer = Packer(overlays, owners=owners, deep=deep)
     try:
         archive = b"".join([piece async for piece in packer])
     finally:

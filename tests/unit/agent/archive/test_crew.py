@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.archive import batch, crew
+from boilerhouse.agent.archive import batch, crew, tree
 from boilerhouse.agent.archive import workers as archive_workers
 from boilerhouse.agent.archive.failures import ArchiveError
 from boilerhouse.agent.archive.model import Limits, Owners
@@ -142,6 +142,29 @@ def test_two_leave_behind_what_one_does(tmp_path: Path, monkeypatch: pytest.Monk
             shutil.rmtree(tmp_path / f"{number}-{made}")
     assert taken > 20
     assert reasons >= {"twice", "through-link", "bad-link"}
+
+
+def test_what_lies_deep_is_made_like_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Directories that are filled elsewhere, moved, closed and opened again: the same tree."""
+    chance = random.Random(9)
+    taken = 0
+    for number in range(150):
+        members = some_members(chance)
+        usual = Attempt(members, tmp_path / f"{number}-usual")
+        with monkeypatch.context() as patch:
+            patch.setattr(tree, "DEEP", chance.randint(1, 2))
+            patch.setattr(tree, "_OPEN", chance.randint(1, 2))
+            deep = Attempt(members, tmp_path / f"{number}-deep")
+        assert deep.failure == usual.failure, members
+        if not usual.failure:
+            taken += 1
+            made = [left_behind(tmp_path / f"{number}-{which}") for which in ("usual", "deep")]
+            assert made[0] == made[1], members
+        for which in ("usual", "deep"):
+            shutil.rmtree(tmp_path / f"{number}-{which}")
+    assert taken > 20
 
 
 @pytest.mark.usefixtures("in_two")
