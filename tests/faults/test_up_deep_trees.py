@@ -5,7 +5,9 @@ a tenant nests directories ─► release ─► its Pod's directory goes ─►
 
 from __future__ import annotations
 
+import io
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +124,38 @@ def _said(home: Home, reason: str) -> str:
         return next((event.message for event in told.items if event.reason == reason), "")
 
     return home.kube(asked)
+
+
+def test_an_upload_with_two_thousand_levels(tmp_path: Path) -> None:
+    """Taken, restored, and gone again with its instance."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("workspace/" + "d/" * 2_000 + "end")
+        member.size = len(b"precious")
+        tar.addfile(member, io.BytesIO(b"precious"))
+    with on_this_machine(tmp_path) as home:
+        home.workload("files")
+        path = "/tenants/alice/workloads/files/snapshots"
+        put = home.http.put(f"/api/v1{path}", content=made.getvalue())
+        assert put.status_code == 201, put.text
+        before = set(pods(tmp_path))
+        nested = home.claim("alice", "files", "cold+data")
+        assert home.sh(nested, LOOK.format(levels=2_000, name="d")) == FOUND
+        home.released("alice", "files")
+        soon("its directory is gone", lambda: set(pods(tmp_path)) == before)
+
+
+def test_too_deep_to_be_saved(tmp_path: Path) -> None:
+    """The release fails with the path in a sentence; the instance stays, and can be given up."""
+    with on_this_machine(tmp_path) as home:
+        home.workload("files")
+        before = set(pods(tmp_path))
+        nested = home.claim("alice", "files", "cold")
+        home.sh(nested, NEST.format(levels=25_001, name="d"))
+        assert home.release("alice", "files").status_code == 409
+        held = soon("it has failed", lambda: home.status(home.held("alice")["name"])["release"])
+        assert "lies more than 25000 directories deep" in str(held), held
+        assert len(str(held)) < 2_000
+        assert home.sh(nested, LOOK.format(levels=25_001, name="d")) == FOUND
+        assert home.ask("POST", f"/instances/{nested}/destroy").status_code == 200
+        soon("its directory is gone", lambda: set(pods(tmp_path)) == before, 200)
