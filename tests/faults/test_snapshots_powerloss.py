@@ -121,6 +121,7 @@ def run(recorder: Path, tmp_path: Path, seed: int, *mistake: str) -> Recording:
 
 
 @pytest.mark.slow
+@pytest.mark.stalls  # every state after a power loss is looked at in one turn of the loop
 @pytest.mark.parametrize(
     ("seed", "moments"),
     [
@@ -143,6 +144,7 @@ async def test_what_was_acknowledged_or_seen_survives_a_power_loss_at_any_step(
 
 
 @pytest.mark.slow
+@pytest.mark.stalls  # every state after a power loss is looked at in one turn of the loop
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_a_store_that_syncs_or_commits_wrongly_is_found_out(
     recorder: Path, tmp_path: Path, mistake: str
