@@ -1,6 +1,6 @@
 """`boilerhouse apply`: objects from files into the house, each created or replaced.
 
-FILE | - ─► documents.read ─► PUT ─► "workload/web created" ─► status ─► "was created, but: …"
+FILE | - ─► documents.read ─► PUT ─► "workload/web created" ─► status ─► "is created, but: …"
 
 All files are read before anything is sent. What the server refuses does not keep the rest back.
 Whether an object can work is the operator's to say, which takes it a moment: its first words are
@@ -56,7 +56,7 @@ def _all_work(rest: Rest, applied: Sequence[tuple[Applied, str]]) -> bool:
         found = _judged(rest, one, end)
         status = found.get("status", {})
         if status.get("phase") == "Error":
-            typer.echo(f"boilerhouse: {one} was {done}, but: {status.get('detail')}", err=True)
+            typer.echo(f"boilerhouse: {one} is {done}, but: {status.get('detail')}", err=True)
             fine = False
         for words in warnings_of(status):
             typer.echo(f"boilerhouse: warning: {one}: {words}", err=True)

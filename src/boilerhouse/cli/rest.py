@@ -142,6 +142,8 @@ class Rest:
             raise Failure(self._not_reached(error)) from error
         except httpx2.TimeoutException as error:
             raise Failure(f"{self.url} did not answer in time") from error
+        except httpx2.RemoteProtocolError as error:
+            raise Broke(f"{self.url} ended the connection before its answer was whole") from error
         except httpx2.HTTPError as error:
             raise Broke(f"the connection to {self.url} broke: {error}") from error
 

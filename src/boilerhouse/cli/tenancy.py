@@ -35,6 +35,9 @@ def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, 
             typer.echo(f"  {other['port']} at {other['host']}:{other['hostPort']}")
         if body.get("detail"):
             typer.echo(f"boilerhouse: {body['instanceId']}: {body['detail']}", err=True)
+        if not resume and body["source"] == "existing":
+            words = f"{tenant} has this instance of {workload} already: release it first"
+            typer.echo(f"boilerhouse: --no-resume had no effect: {words}", err=True)
     return PENDING if status == 202 else 0
 
 

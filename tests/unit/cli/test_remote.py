@@ -163,10 +163,8 @@ async def test_apply_says_what_cannot_work(shell: Shell) -> None:
         "trigger/nightly created\nworkload/bad created\n",
     )
     first, second = result.stderr.splitlines()
-    assert first.startswith("boilerhouse: trigger/nightly was created, but: triggers are not built")
-    assert second.startswith(
-        "boilerhouse: workload/bad was created, but: spec.network.access: rest"
-    )
+    assert first.startswith("boilerhouse: trigger/nightly is created, but: triggers are not built")
+    assert second.startswith("boilerhouse: workload/bad is created, but: spec.network.access: rest")
 
 
 def test_apply_passes_warnings_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -154,3 +155,26 @@ def test_who_outlived_the_killed_is_killed(tmp_path: Path, proc: Path) -> None:
         with pytest.raises(OSError, match="not empty"):  # a file of the kernel's would not count
             Groups.find("boilerhouse", proc=proc)
         assert orphan.wait(10) == -9
+
+
+def test_a_start_waits_a_moment_for_what_the_killed_left(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups that the kernel does not let go of are left, after half a second in all."""
+    own = split(tmp_path, proc)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for parent in own.values():
+        (parent / f"boilerhouse-{dead.pid}" / "pod.main.0").mkdir(parents=True)
+    rmdir = Path.rmdir
+    slept: list[float] = []
+
+    def busy(path: Path) -> None:
+        if str(dead.pid) in str(path):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", busy)
+    monkeypatch.setattr("boilerhouse.embedded.kubelet.cgroup.time.sleep", slept.append)
+    assert Groups.find("boilerhouse", proc=proc).unenforced is None
+    assert 0.3 < sum(slept) < 1

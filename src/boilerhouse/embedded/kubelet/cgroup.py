@@ -28,7 +28,9 @@ log = structlog.get_logger(__name__)
 _CONTROLLERS = ("memory", "cpu", "pids")
 _PROCESSES = 4096
 _PROCESSES_SHARE = 0.75  # of all that the machine can number, for all containers together
-_PAUSES = (0.001, 0.002, 0.005, 0.01, *(0.02,) * 500)  # seconds between tries to remove a group
+# Seconds between tries to remove a group: of our own, and of a dead Boilerhouse at the next start.
+_PAUSES = (0.001, 0.002, 0.005, 0.01, *(0.02,) * 500)
+_PAUSES_AT_START = (0.001, 0.002, 0.005, 0.01, *(0.02,) * 25)
 _PERIOD = 100_000
 _SUPERVISOR = "supervisor"
 _SOCKETS = "memory.kmem.tcp.limit_in_bytes"
@@ -166,7 +168,8 @@ class Groups:
             return cls({}, unified=False, unenforced=str(why))
         freezer = _freezer(proc, own, roots["memory"] if unified else None)
         parents = {root.parent for root in _all(roots, freezer)}
-        _clear([found for parent in parents for found in parent.glob(f"{name}-*") if _dead(found)])
+        dead = [found for parent in parents for found in parent.glob(f"{name}-*") if _dead(found)]
+        _clear(dead, _PAUSES_AT_START)
         _write(roots["pids"] / "pids.max", _most_processes())
         return cls(roots, unified=unified, unenforced=None, freezer=freezer)
 
@@ -198,7 +201,7 @@ class Groups:
 
     def close(self) -> None:
         """Remove the subtree, with whoever is left in it; on v2 we stay in our own corner."""
-        _clear(_all(self._roots, self._freezer))
+        _clear(_all(self._roots, self._freezer), _PAUSES)
 
 
 def _all(roots: dict[str, Path], freezer: tuple[Path, bool] | None) -> list[Path]:
@@ -347,14 +350,15 @@ def _dead(subtree: Path) -> bool:
     return pid.isdecimal() and not Path("/proc", pid).exists()
 
 
-def _clear(subtrees: list[Path]) -> None:
-    """Remove subtrees with whoever is in them; another who starts may be doing so as well."""
+def _clear(subtrees: list[Path], pauses: tuple[float, ...]) -> None:
+    """Remove subtrees with every process in them; another start may be doing so as well."""
     # All are killed first: of v1, who is frozen in one tree is still in the others.
     for subtree in subtrees:
         for group in _tree(subtree):
             _kill(group)
     for subtree in subtrees:
-        _remove_tree(subtree)
+        if not _remove_tree(subtree, pauses):
+            pauses = ()  # what holds this one holds the others too, and has been waited for
 
 
 def _tree(directory: Path) -> list[Path]:
@@ -378,16 +382,17 @@ def _kill(group: Path) -> None:
             _write(state, "THAWED")
 
 
-def _remove_tree(directory: Path) -> None:
+def _remove_tree(directory: Path, pauses: tuple[float, ...] = _PAUSES) -> bool:
     for group in _tree(directory):
-        if not _remove(group):
+        if not _remove(group, pauses):
             log.warning("kubelet.cgroup_left", path=str(group), processes=listed(group))
-            return  # nor can what it is in be removed
+            return False  # nor can what it is in be removed
+    return True
 
 
-def _remove(directory: Path) -> bool:
-    """Remove a group; who was killed there may need a while until the kernel is done with it."""
-    for pause in (*_PAUSES, 0.0):
+def _remove(directory: Path, pauses: tuple[float, ...]) -> bool:
+    """Remove a group; the kernel may need a while until it is done with those killed there."""
+    for pause in (*pauses, 0.0):
         try:
             directory.rmdir()
             return True
