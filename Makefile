@@ -31,12 +31,14 @@ help:
 	@sed -n '1,6s/^# //p' Makefile
 
 $(UV):
+	@echo 'bringing uv into .tools' >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Boilerhouse needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	@$(PYTHON) -m venv .tools 2>/dev/null || { echo "python3 cannot make a virtual environment: install the package python3-venv" >&2; rm -rf .tools; exit 1; }
 	@install() { .tools/bin/pip install --quiet --disable-pip-version-check 'uv==0.13.7'; }; \
 		install 2> .tools/pip.txt || PIP_CERT='$(CA_BUNDLE)' install || { cat .tools/pip.txt >&2; exit 1; }
 
 .venv/.synced: requirements.lock pyproject.toml | $(UV)
+	@echo 'setting up .venv, which takes a minute at most' >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(RUNTIME) .venv
 	@$(UV) pip sync --quiet --require-hashes requirements.lock
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
