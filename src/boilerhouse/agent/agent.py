@@ -4,7 +4,7 @@ helper ─► Server ─► token ─► route ─► identity | survey | files 
 DiskMonitor ─► DiskGuard ─► frozen while its disk is full
 
 It can be killed and started at any moment: what must not be forgotten is in its own volume
-(`record.py`, `hold.py`), and `start` goes on from there.
+(`record.py`, `hold.py`, `raisedlimit.py`), and `start` goes on from there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,14 @@ class Agent:
         if config.disk is not None and config.overlays:
             directory = next(iter(config.overlays.values()))
             self._disk = DiskGuard(
-                directory, config.disk, self._survey, self._hold, processes, clock, config.changed
+                directory,
+                config.disk,
+                self._survey,
+                self._hold,
+                processes,
+                clock,
+                config.changed,
+                config.state,
             )
         self._files = Files(overlays, processes)
         self._server = Server("agent", self.handle, connections=32)
@@ -196,7 +203,7 @@ class Agent:
         gb = _number(request, "diskGb")
         if self._disk is None or not gb:
             return None
-        self._disk.raise_limit(DiskLimit.of_gb(gb))
+        await self._disk.raise_limit(DiskLimit.of_gb(gb))
         return self._disk.last()
 
     async def _get_changes(self, request: Request) -> Answer:

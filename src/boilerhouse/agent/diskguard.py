@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from boilerhouse.agent import raisedlimit
 from boilerhouse.agent.disklimit import SLACK, DiskLimit, Shortage
 from boilerhouse.agent.diskmonitor import ENDANGERED, FreeSpace
 from boilerhouse.agent.hold import Hold, Why
@@ -51,9 +52,13 @@ class DiskGuard:
         processes: Processes,
         clock: Clock,
         changed: Callable[[], None],
+        state: Path,
     ) -> None:
+        """`state`: the agent's own directory, where a raised limit is noted. Blocks: it is read."""
         self.directory = directory
-        self._own_limit = limit
+        self._state = state
+        raised = raisedlimit.read(state)
+        self._own_limit = limit if raised is None or raised.bytes < limit.bytes else raised
         self._growth: DiskLimit | None = None  # while the machine's disk is nearly full
         self._base: Usage | None = None  # the first count since then
         self._survey = survey
@@ -156,12 +161,18 @@ class DiskGuard:
         self._act(usage, before)
         return counted.seconds
 
-    def raise_limit(self, limit: DiskLimit) -> None:
+    async def raise_limit(self, limit: DiskLimit) -> None:
         """Take a larger limit; a smaller one holds for instances that start after it was set."""
-        if limit.bytes > self._own_limit.bytes:
-            self._own_limit = limit
-            if self._counted is not None:
-                self._act(self._counted, self._counted)
+        if limit.bytes <= self._own_limit.bytes:
+            return
+        self._own_limit = limit
+        if self._counted is not None:
+            self._act(self._counted, self._counted)
+        try:
+            await asyncio.to_thread(raisedlimit.note, self._state, limit)
+        except OSError as error:
+            # It holds all the same; only an agent after this one has to be told again.
+            log.warning("the raised disk limit cannot be noted: %s", error)
 
     def told(self, usage: Usage) -> Usage:
         """Return a count with what became of it."""

@@ -174,6 +174,32 @@ async def test_a_larger_limit_thaws_and_a_smaller_one_does_nothing(tmp_path: Pat
         assert (await rig.ask("GET", "/usage", ("diskGb", "much"))).status == 400
 
 
+async def test_a_raised_limit_outlives_the_agent(tmp_path: Path) -> None:
+    """One that is started again with the Pod's first limit freezes nobody who has room by now."""
+    async with limited(tmp_path) as rig:
+        await usage(rig, gb=1)
+    tenants = Tenants(found=[TENANT])
+    async with limited(tmp_path, tenants=tenants) as rig:
+        fill(rig)
+        for number in range(60):
+            (rig.workspace / f"n{number}").touch()
+        await eventually(lambda: uses(rig, LIMIT.bytes))
+        told = await usage(rig)
+        assert (told.limit, told.full) == (1 << 30, "")
+        await asyncio.sleep(0.5)  # ticks enough for it to be frozen, if it were
+        assert tenants.story == []
+    larger = DiskLimit.of_gb(3)
+    async with running(tmp_path, disk=larger) as rig:
+        assert (await usage(rig)).limit == larger.bytes
+
+
+async def test_a_raised_limit_that_cannot_be_noted_holds_all_the_same(tmp_path: Path) -> None:
+    """Until the agent is started again, and is told again."""
+    async with limited(tmp_path) as rig:
+        (tmp_path / "state" / "disk-limit.json.new").mkdir()
+        assert (await usage(rig, gb=1)).limit == 1 << 30
+
+
 async def test_a_save_takes_over_and_gives_back(tmp_path: Path) -> None:
     """Everything is saved; if the save comes to nothing, it is frozen for its disk as before."""
     async with limited(tmp_path) as rig:
