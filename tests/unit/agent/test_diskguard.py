@@ -285,6 +285,24 @@ async def test_one_that_cannot_be_frozen_is_tried_again(tmp_path: Path) -> None:
         await until_frozen(rig)
 
 
+async def test_it_is_not_called_frozen_before_it_stands_still(tmp_path: Path) -> None:
+    """Until its last process has come to rest it is ready, and its use says nothing else."""
+    rest = asyncio.Event()
+    tenants = Tenants(found=[TENANT], rest=rest)
+    async with limited(tmp_path, tenants=tenants) as rig:
+        fill(rig)
+        await eventually(lambda: being_frozen(rig))
+        said = await ready(rig), (await usage(rig)).full
+        rest.set()
+        assert said == (204, "")
+        await until_frozen(rig)
+        await eventually(lambda: ready_is(rig, 503))
+
+
+async def being_frozen(rig: Rig) -> bool:
+    return (await rig.state()).frozen
+
+
 async def test_files_beside_the_overlays_count_and_are_not_shown(tmp_path: Path) -> None:
     """What a container has written over its image; it need not be there."""
     beside = tmp_path / "upper"
