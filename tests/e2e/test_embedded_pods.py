@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core import names
+from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.kubelet.stock import SEEDS, SIZE
 from boilerhouse.kube.exec import Channel
 from boilerhouse.kube.kinds import Node, Pod
@@ -403,3 +404,30 @@ async def test_stopped_and_started_again(scene: Scene, tmp_path: Path) -> None:
         await again.swept(job.metadata.uid)
     finally:
         await again.world.close()
+
+
+async def test_a_pod_whose_worker_failed_is_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug that ends a Pod's worker is told with health, until the Pod is gone."""
+    kubelet = scene.world.kubelet
+    assert kubelet is not None
+
+    async def broken(worker: PodWorker) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(PodWorker, "run", broken)
+    await scene.create(pod("lonely", sh("exec sleep 1000")))
+
+    async def told() -> bool:
+        return any("lonely is not looked after any more" in one for one in kubelet.warnings())
+
+    await eventually(told)
+    monkeypatch.undo()
+    await scene.client.delete(PODS, "lonely", grace=0)
+    await scene.gone("lonely")
+
+    async def over() -> bool:
+        return not kubelet.warnings()
+
+    await eventually(over)

@@ -31,11 +31,16 @@ def complaints() -> list[str]:
 
 
 async def supervised(
-    name: str, run: Callable[[], Awaitable[None]], stopping: asyncio.Event | None = None
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    stopping: asyncio.Event | None = None,
+    *,
+    may_end: bool = False,
 ) -> None:
     """Run a coroutine function for ever: again, after a back-off, whenever it raises or returns.
 
-    With `stopping` it may return once that is set, and is not started again then.
+    With `stopping` it may return once that is set, and is not started again then; with `may_end`
+    whenever it likes.
     """
     loop = asyncio.get_running_loop()
     key = object()
@@ -52,7 +57,7 @@ async def supervised(
         while True:
             try:
                 await run()
-                if stopping is not None and stopping.is_set():
+                if may_end or (stopping is not None and stopping.is_set()):
                     return
                 raise RuntimeError("it ended although nothing told it to")
             except Exception as error:

@@ -89,3 +89,18 @@ async def test_a_task_that_was_told_to_stop_is_not_started_again() -> None:
     stopping.set()
     await asyncio.gather(*tasks)
     assert complaints() == []
+
+
+async def test_a_task_that_may_end_is_not_started_again_when_it_does() -> None:
+    """What has an end of its own (the probes of a container) is only helped past its failures."""
+    lives = 0
+
+    async def run() -> None:
+        nonlocal lives
+        lives += 1
+        if lives == 1:
+            raise OSError("no room")
+
+    await supervised("probes", run, may_end=True)
+    assert lives == 2
+    assert complaints() == []

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.checks import checking
 from boilerhouse.embedded.kubelet.container import Exit
@@ -199,7 +200,9 @@ class ContainerLoop:
 
     @asynccontextmanager
     async def _probing(self, launched: Launched) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._probe(launched), name=f"probes {self.facts.name}")
+        name = f"probes of container {self.facts.name}"
+        probing = supervised(name, lambda: self._probe(launched), may_end=True)
+        task = asyncio.create_task(probing, name=name)
         try:
             yield
         finally:

@@ -92,6 +92,7 @@ class Kubelet:
         self._workers: dict[str, PodWorker] = {}
         self.answers = Answers(self._workers, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, str] = {}  # Pods whose worker failed, and words for it
         self._resources = AsyncExitStack()
 
     @classmethod
@@ -171,7 +172,7 @@ class Kubelet:
     def warnings(self) -> list[str]:
         """Say what is not as it should be although Pods run; empty when all is well."""
         disk = [self.disk.words] if self.disk.pressed else []
-        return [*disk, *self._house.leftovers.warnings()]
+        return [*disk, *self._house.leftovers.warnings(), *self._failed.values()]
 
     async def _begin(
         self, resources: AsyncExitStack, node: NodeObject, disk_seconds: float
@@ -271,6 +272,7 @@ class Kubelet:
 
     def _lost(self, uid: str) -> None:
         self._scheduler.drop(uid)
+        self._failed.pop(uid, None)
         worker = self._workers.get(uid)
         if worker is not None:
             worker.gone()
@@ -333,6 +335,11 @@ class Kubelet:
         self._freed(uid)
         if not task.cancelled() and task.exception() is not None:
             log.error("kubelet.worker_failed", task=task.get_name(), exc_info=task.exception())
+            # Not started again here: what the failed one left of its sandbox is not known.
+            self._failed[uid] = (
+                f"the {task.get_name()} is not looked after any more, its worker failed"
+                f" ({type(task.exception()).__name__}, see the log): restart Boilerhouse"
+            )
 
 
 def _standing(pod: Dynamic) -> int:
