@@ -268,7 +268,7 @@ MUTANTS = _ELSEWHERE | {
         _FILES + "test_activity_that_races_idleness_wins",
     ),
     "an instance is evicted for its disk": Mutant(
-        "boilerhouse.embedded.kubelet.evicting",
+        "boilerhouse.embedded.kubelet.containerspec",
         'container.get("restartPolicy") == "Always" and built_in(container)',
         'container.get("restartPolicy") == "Never" and built_in(container)',
         "tests/unit/kubelet/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",

@@ -28,6 +28,7 @@ from boilerhouse.agent.message import Answer, Handler, Request, json_answer
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import IdentityFiles, Refused, State, Usage
+from boilerhouse.agent.quota import DiskQuota, Quota
 from boilerhouse.agent.record import Record
 from boilerhouse.agent.restoring import Restores
 from boilerhouse.agent.saving import Saves
@@ -44,7 +45,8 @@ class Config:
     `restore`: the snapshot that the tenant's start waits for, if any. `state`: a directory that is
     the agent's alone. `owners`: whose files are whose, on either side. `workers` may be shared.
     `disk`: at which the tenant is frozen, None: at none. `monitor` may be shared. `beside`:
-    directories that count to the tenant's disk use, and are neither saved nor shown.
+    directories that count to the tenant's disk use, and are neither saved nor shown. `quota`: by
+    which the file system refuses what is written past `disk`, if it can.
     `changed` is called when a probe would be answered otherwise: the tenant may start, or run on,
     on what was restored, or its disk is full, or no more.
     """
@@ -59,6 +61,7 @@ class Config:
     disk: DiskLimit | None = None
     monitor: DiskMonitor = field(default_factory=DiskMonitor)
     beside: tuple[Path, ...] = ()
+    quota: Quota | None = None
     changed: Callable[[], None] = lambda: None
 
 
@@ -111,6 +114,7 @@ class Agent:
                 clock,
                 config.changed,
                 config.state,
+                DiskQuota(config.quota),
             )
         self._files = Files(overlays, processes)
         self._server = Server("agent", self.handle, connections=32)
@@ -134,6 +138,7 @@ class Agent:
         await self._hold.recover()
         self._settling.begin()
         if self._disk is not None:
+            await self._disk.start()
             self._monitor.add(self._disk)
         await self._server.start(listener)
 
@@ -219,7 +224,7 @@ class Agent:
         return await self._files.get(_given(request, "path"))
 
     async def _put_file(self, request: Request) -> Answer:
-        if self._disk is not None and self._disk.full:
+        if self._disk is not None and not self._disk.writable:
             words = "the instance's disk is full: remove files, or give its workload more disk"
             raise Refused(507, "disk-full", words)
         return await self._files.put(_given(request, "path"), request.body)
@@ -240,9 +245,12 @@ class Agent:
         return Answer(204)
 
     async def _post_restore(self, request: Request) -> Answer:
-        report = await self._restores.restore(
-            _given(request, "digest"), _given(request, "mode"), request.body
-        )
+        what = _given(request, "digest"), _given(request, "mode"), request.body
+        if self._disk is None or self._record.restored is not None:
+            report = await self._restores.restore(*what)
+        else:
+            async with self._disk.restoring():
+                report = await self._restores.restore(*what)
         if self._disk is not None:
             self._disk.begin_anew()
         self._changed()

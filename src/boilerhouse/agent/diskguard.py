@@ -10,6 +10,9 @@ that write more than 5 % of the limit on top of what was there are frozen with i
 An instance that starts above its limit, since it was saved so, is left alone for a moment: it comes
 up as any other, unless it writes on.
 
+Where the file system has a quota for the instance (quota.py), its own limit is the kernel's: the
+tenant gets an error for what it writes past it and runs on, and that is told, without a freeze.
+
 While the machine's own disk is nearly full, its limit is lower: what it used when that was seen,
 and a little (`press`). So whoever writes on is frozen, and everybody else goes on.
 """
@@ -18,7 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +32,7 @@ from boilerhouse.agent.diskmonitor import ENDANGERED, FreeSpace
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import Refused, Usage
+from boilerhouse.agent.quota import DiskQuota
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
 
@@ -38,6 +43,7 @@ RECOUNT = 60.0  # seconds after which a count is taken again, whatever the free 
 RECOUNT_FROZEN = 10.0  # the same while frozen: room may be made while others write
 _FIRST = 2.0  # seconds after the start until it is counted: it has better things to do
 _SOON = 1.5  # seconds between two counts of one that is frozen, at least
+_BY_QUOTA = DiskLimit(1 << 62, 1 << 62)  # at which a tenant is frozen whom the kernel limits: never
 
 
 class DiskGuard:
@@ -53,12 +59,16 @@ class DiskGuard:
         clock: Clock,
         changed: Callable[[], None],
         state: Path,
+        quota: DiskQuota | None = None,
     ) -> None:
         """`state`: the agent's own directory, where a raised limit is noted. Blocks: it is read."""
         self.directory = directory
         self._state = state
         raised = raisedlimit.read(state)
         self._own_limit = limit if raised is None or raised.bytes < limit.bytes else raised
+        self._quota = quota or DiskQuota(None)
+        self._lifted = 0  # by so many restores, of which at most one is carried out
+        self._reached = False  # whether the quota is used up
         self._growth: DiskLimit | None = None  # while the machine's disk is nearly full
         self._base: Usage | None = None  # the first count since then
         self._survey = survey
@@ -86,11 +96,17 @@ class DiskGuard:
         return self._short if self._hold.full else Shortage.NONE
 
     @property
+    def writable(self) -> bool:
+        """Whether there is room for another file."""
+        return not (self.full or self._reached)
+
+    @property
     def limit(self) -> DiskLimit:
-        """What it may use now."""
+        """What it may use now without being frozen."""
+        own = _BY_QUOTA if self._quota.holds else self._own_limit
         if self._growth is None or self._base is None:
-            return self._own_limit
-        return self._own_limit.at_most(self._base.used, self._base.inodes, self._growth)
+            return own
+        return own.at_most(self._base.used, self._base.inodes, self._growth)
 
     def press(self, growth: DiskLimit | None) -> None:
         """Be told that the machine's disk is nearly full, and it may grow by this; None: no more.
@@ -108,6 +124,22 @@ class DiskGuard:
         self._began = self._clock.monotonic()
         self._due = self._began + _FIRST
         self._counted = self._starts_with = self._base = None
+
+    async def start(self) -> None:
+        """Have its limit hold, before the tenant starts; not while its files are to be restored."""
+        if not self._hold.unrestored and not self._lifted:
+            await self._quota.impose(self._own_limit)
+
+    @asynccontextmanager
+    async def restoring(self) -> AsyncIterator[None]:
+        """Let as much be written as a restore needs: size never refuses one."""
+        self._lifted += 1
+        try:
+            await self._quota.lift()
+            yield
+        finally:
+            self._lifted -= 1
+            await self.start()
 
     async def close(self) -> None:
         """Leave the tenant as it is: the next agent of this instance goes on."""
@@ -130,10 +162,11 @@ class DiskGuard:
                 return None
             # Behind those that can still write, unless it has waited for long.
             return (now - self._at) / RECOUNT_FROZEN
-        share = self.limit.share(used.used + fallen_bytes, used.inodes + fallen_inodes)
+        now_used = used.used + fallen_bytes, used.inodes + fallen_inodes
+        share = max(self.limit.share(*now_used), self._own_limit.share(*now_used))
         if share >= ENDANGERED and (fallen_bytes or fallen_inodes):
             return share
-        if share >= 1:
+        if self.limit.share(*now_used) >= 1:
             self._act(used, used)  # it was not frozen yet: that it started was waited for
         return share if now >= self._due else None
 
@@ -145,7 +178,8 @@ class DiskGuard:
         now = self._clock.monotonic()
         self._due = now + (RECOUNT_FROZEN if self._hold.full else RECOUNT)
         try:
-            counted = await self._survey.count()
+            source = self._quota if self._quota.holds else self._survey
+            counted = await source.count()
         except (Refused, OSError) as error:
             log.warning("disk use could not be counted: %s", error)
             return 0.0
@@ -166,6 +200,7 @@ class DiskGuard:
         if limit.bytes <= self._own_limit.bytes:
             return
         self._own_limit = limit
+        await self.start()
         if self._counted is not None:
             self._act(self._counted, self._counted)
         try:
@@ -176,7 +211,8 @@ class DiskGuard:
 
     def told(self, usage: Usage) -> Usage:
         """Return a count with what became of it."""
-        return replace(usage, limit=self._own_limit.bytes, full=self.full.value)
+        full = self.full or (Shortage.QUOTA if self._reached else Shortage.NONE)
+        return replace(usage, limit=self._own_limit.bytes, full=full.value)
 
     def last(self) -> Usage | None:
         """Return the last count, with its age; None before the first."""
@@ -193,9 +229,12 @@ class DiskGuard:
         if self._hold.unrestored or self._hold.restoring:
             return  # these are not the tenant's files yet, or not all of them
         try:
-            frozen = self._hold.full
+            frozen, by_quota = self._hold.full, self._quota.holds
+            self._reached = by_quota and self._own_limit.reached(
+                usage.used, usage.inodes, before=self._reached
+            )
             short = self.limit.shortage(usage.used, usage.inodes, frozen=frozen)
-            if not self._own_limit.shortage(usage.used, usage.inodes, frozen=frozen):
+            if by_quota or not self._own_limit.shortage(usage.used, usage.inodes, frozen=frozen):
                 short = short and Shortage.MACHINE
             if short and frozen:
                 self._short = short

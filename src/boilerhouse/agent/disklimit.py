@@ -6,7 +6,8 @@ While the machine's own disk is nearly full, an instance may grow by a little an
 limit is what it used when that began, and that little.
 
 An instance is frozen at its limit and runs again below 95 % of it, so that one that hovers at the
-limit is not frozen and thawed all the time.
+limit is not frozen and thawed all the time. One that a quota stops instead (quota.py) is told of
+from 99 % on: the last block that it asked for was refused.
 """
 
 from __future__ import annotations
@@ -16,16 +17,26 @@ from enum import StrEnum
 
 INODES_PER_GIB = 65_536  # what mkfs.ext4 makes: one for each 16 KiB
 THAW_BELOW = 0.95  # of the limit
+REACHED = 0.99  # of a quota
 SLACK = 0.05  # of the limit: what commands in a frozen instance may add
 
 
 class Shortage(StrEnum):
-    """What of its disk an instance has used up. The words are on the wire (`Usage.full`)."""
+    """What of its disk an instance has used up. The words are on the wire (`Usage.full`).
+
+    It is frozen for each of them but QUOTA: then it runs, and its writes are refused.
+    """
 
     NONE = ""
     BYTES = "disk"
     INODES = "files"
     MACHINE = "machine"  # not its own disk is full but the machine's, and it writes on
+    QUOTA = "quota"
+
+    @classmethod
+    def freezes(cls, full: str | None) -> bool:
+        """Whether an instance of which this was told is frozen."""
+        return bool(full) and full != cls.QUOTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,16 @@ class DiskLimit:
         if inodes >= self.inodes * share:
             return Shortage.INODES
         return Shortage.NONE
+
+    def reached(self, used: int, inodes: int, *, before: bool) -> bool:
+        """Say whether this, as a quota, is used up; and if it was before, whether it still is."""
+        return self.share(used, inodes) >= (THAW_BELOW if before else REACHED)
+
+    def at_least(self, used: DiskLimit, room: DiskLimit) -> DiskLimit:
+        """Return this limit, or a higher one that leaves so much room beside what is used."""
+        return DiskLimit(
+            max(self.bytes, used.bytes + room.bytes), max(self.inodes, used.inodes + room.inodes)
+        )
 
     def at_most(self, used: int, inodes: int, growth: DiskLimit) -> DiskLimit:
         """Return this limit, or a lower one: of an instance that may grow by so much more."""

@@ -113,7 +113,7 @@ class Usage:
     inodes: int = 0  # files and directories, each once; an older agent does not say
     unlinked: int = 0  # bytes
     limit: int = 0  # bytes; 0: none
-    full: str = ""  # what the tenant is frozen for (`disklimit.Shortage`); empty: it is not
+    full: str = ""  # what is used up (`disklimit.Shortage`), so that the tenant is frozen, or not
 
     def encode(self) -> bytes:
         return _encode(self)

@@ -32,7 +32,7 @@ from boilerhouse.claims.read import claim_seen
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.spares import Spares
-from boilerhouse.claims.status import CRASH_LOOP, DISK_FULL, is_true
+from boilerhouse.claims.status import CRASH_LOOP, is_frozen
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
@@ -385,7 +385,7 @@ def _frozen(claim: Claim) -> bool:
     status = claim.status
     if status is None or status.phase != ClaimPhase.ACTIVE or _is_to_go(claim):
         return False
-    return is_true(status.conditions, DISK_FULL)
+    return is_frozen(status.conditions)
 
 
 def _usable(claim: Claim) -> bool:

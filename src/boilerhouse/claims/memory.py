@@ -13,6 +13,7 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
+from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, LookUpSnapshot, Save, SavedSeen, UsageSeen
@@ -124,7 +125,7 @@ class Memory:
             noted = _Looked(None, now - USAGE_SOON, now + period)
             self._usage.note(key, pod.uid, noted)
         due = noted.due
-        if bool(noted.full) == pod.agent_ready:
+        if Shortage.freezes(noted.full) == pod.agent_ready:
             due = min(due, noted.at + USAGE_SOON)
         return UsageSeen(timedelta(seconds=due - now), noted.full)
 

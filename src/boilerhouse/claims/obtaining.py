@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from msgspec import structs
 
+from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims import intent as intents
 from boilerhouse.claims import restoring
 from boilerhouse.claims.intent import Intent
@@ -208,7 +209,7 @@ def _ready(
     if filled and spec is not None and seen.usage is not None and seen.usage.due_in <= NOW:
         # Its tenant may be frozen: restored with more than its disk holds, it never got ready.
         return Do((LookAtUsage(pod, spec.resources.disk_gb),))
-    frozen = seen.usage is not None and bool(seen.usage.full)
+    frozen = seen.usage is not None and Shortage.freezes(seen.usage.full)
     if filled and (pod.usable or frozen):
         hook = restoring.hook(seen, claim, pod)
         if hook is None:

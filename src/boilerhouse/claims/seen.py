@@ -92,7 +92,7 @@ class SavedSeen(Struct, frozen=True):
 class UsageSeen(Struct, frozen=True):
     """Disk use of the instance, as its agent last told. Next look in `due_in`.
 
-    `full`: what the tenant is frozen for (agent/disklimit.py), empty if it is not; None: its agent
+    `full`: what of its disk is used up (agent/disklimit.py), empty if nothing is; None: its agent
     was not asked yet.
     """
 

@@ -27,7 +27,12 @@ ENOUGH_ROOM = "EnoughRoom"
 # The reasons of DISK_FULL if it is not the bytes of its own disk.
 _TOO_MANY_FILES = "TooManyFiles"
 _MACHINE_DISK_FULL = "MachineDiskFull"
-_REASONS = {Shortage.INODES: _TOO_MANY_FILES, Shortage.MACHINE: _MACHINE_DISK_FULL}
+_QUOTA_REACHED = "QuotaReached"  # it runs on, and its writes fail
+_REASONS = {
+    Shortage.INODES: _TOO_MANY_FILES,
+    Shortage.MACHINE: _MACHINE_DISK_FULL,
+    Shortage.QUOTA: _QUOTA_REACHED,
+}
 # What a frozen program has open stays on the disk when it is removed: it cannot let go of it.
 _OPEN_FILES = "what its program has open has to be emptied, as by `: > FILE`"
 _SHORTAGES = {reason: shortage for shortage, reason in _REASONS.items()}
@@ -149,7 +154,8 @@ def with_disk(seen: Seen, status: ClaimStatus) -> ClaimStatus:
     if full:
         words = _full(seen, full)
         status = structs.replace(status, detail=words)
-        status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
+        if Shortage.freezes(full):
+            status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
         reason = _REASONS.get(Shortage(full), DISK_FULL)
         return stating(seen, status, DISK_FULL, ConditionStatus.TRUE, reason, words)
     if was_full:
@@ -170,6 +176,12 @@ def _full(seen: Seen, full: str) -> str:
             " or make room on the machine"
         )
     disk = "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
+    if full == Shortage.QUOTA:
+        return (
+            f"the quota of {disk} is used up, of bytes or of files: the instance runs, and what it"
+            " writes on top is refused. Remove files (below 95 % this is not said any more), or"
+            " release it (everything is saved), or give its workload a larger diskGb"
+        )
     what = f"{disk} is full"
     if full == Shortage.INODES:
         what = f"it has as many files and directories as {disk} may hold"
@@ -183,6 +195,14 @@ def _full(seen: Seen, full: str) -> str:
 def is_true(conditions: tuple[Condition, ...], name: str) -> bool:
     found = find(conditions, name)
     return found is not None and found.status == ConditionStatus.TRUE
+
+
+def is_frozen(conditions: tuple[Condition, ...]) -> bool:
+    """Whether an instance is frozen because its disk is full."""
+    found = find(conditions, DISK_FULL)
+    if found is None or found.status != ConditionStatus.TRUE:
+        return False
+    return found.reason != _QUOTA_REACHED
 
 
 def error_reason(status: ClaimStatus) -> str:

@@ -88,6 +88,7 @@ class Product:
                 disk=DiskLimit.of_gb(gb) if gb else None,
                 monitor=self._monitor,
                 beside=inside.writable,
+                quota=inside.quota,
                 owners=Owners(inside.outside, inside.inside),
                 workers=self._workers,
                 changed=inside.news,

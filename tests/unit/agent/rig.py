@@ -20,6 +20,7 @@ from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
 from boilerhouse.agent.processes import Process
 from boilerhouse.agent.protocol import TOKEN, State
+from boilerhouse.agent.quota import Quota
 from boilerhouse.core.clock import Clock, SystemClock
 
 SECRET = "the-token-of-this-agent"
@@ -124,6 +125,7 @@ async def running(
     tenants: Tenants | None = None,
     disk: DiskLimit | None = None,
     beside: tuple[Path, ...] = (),
+    quota: Quota | None = None,
 ) -> AsyncIterator[Rig]:
     """An agent on these directories, which may be those of an agent before it."""
     identity, workspace, data, state = (
@@ -133,7 +135,9 @@ async def running(
         made.mkdir(exist_ok=True)
     tenants = tenants or Tenants()
     overlays = {"/workspace": workspace, "/var/data": data}
-    config = Config(identity, overlays, state, SECRET, restore, disk=disk, beside=beside)
+    config = Config(
+        identity, overlays, state, SECRET, restore, disk=disk, beside=beside, quota=quota
+    )
     agent = Agent(config, tenants, clock or SystemClock())
     listener = listening()
     port: int = listener.getsockname()[1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -364,3 +366,113 @@ def test_files_that_are_only_mapped_count_too(tmp_path: Path) -> None:
     """A tenant that closes what it has mapped keeps its room all the same."""
     with holding(tmp_path / "gone", "m = mmap.mmap(f.fileno(), 0); os.closerange(3, 64)") as pid:
         assert list(unlinked([pid], {tmp_path.stat().st_dev}).values()) == [9 * MB]
+
+
+class CountedQuota:
+    """A file system's quota: it has counted `used`, and may be switched off."""
+
+    def __init__(self) -> None:
+        self.limits: list[DiskLimit | None] = [None]
+        self.used = DiskLimit(0, 1)
+        self.off = False
+
+    def set(self, limit: DiskLimit | None) -> None:
+        if self.off:
+            raise OSError(errno.ESRCH, "no quotas")
+        self.limits.append(limit)
+
+    def read(self) -> tuple[DiskLimit | None, DiskLimit]:
+        if self.off:
+            raise OSError(errno.ESRCH, "no quotas")
+        return self.limits[-1], self.used
+
+
+async def told_is(rig: Rig, full: str) -> bool:
+    return (await usage(rig, gb=1)).full == full
+
+
+async def test_with_a_quota_a_full_tenant_runs_on(tmp_path: Path) -> None:
+    """It is told and takes no more files, until there is room; nothing is frozen."""
+    quota = CountedQuota()
+    limit = DiskLimit.of_gb(1)
+    async with running(tmp_path, disk=limit, quota=quota) as rig:
+        rig.tenants.found = [TENANT]
+        assert quota.limits == [None, limit]
+        quota.used = DiskLimit(limit.bytes - 4096, 100)
+        await eventually(lambda: told_is(rig, "quota"))
+        assert await ready(rig) == 204
+        assert (await rig.file("PUT", "/workspace/more", b"x")).status == 507
+        quota.used = DiskLimit(limit.bytes * 97 // 100, 100)
+        await asyncio.sleep(0.3)  # ticks enough for it to be told otherwise, if it were
+        assert await told_is(rig, "quota")
+        quota.used = DiskLimit(MB, 100)
+        await eventually(lambda: told_is(rig, ""))
+        assert (await rig.file("PUT", "/workspace/more", b"x")).status in (200, 201, 204)
+        assert rig.tenants.story == []
+
+
+async def test_a_larger_disk_is_a_larger_quota_and_stays(tmp_path: Path) -> None:
+    """Also for the next agent of the instance, which is told of the old one."""
+    quota = CountedQuota()
+    async with running(tmp_path, disk=LIMIT, quota=quota) as rig:
+        await usage(rig, gb=3)
+        assert quota.limits[-1] == DiskLimit.of_gb(3)
+        await usage(rig, gb=2)
+        assert quota.limits[-1] == DiskLimit.of_gb(3)
+    async with running(tmp_path, disk=LIMIT, quota=quota) as rig:
+        assert quota.limits[-1] == DiskLimit.of_gb(3)
+        assert (await usage(rig)).limit == 3 << 30
+
+
+async def test_a_restore_knows_no_quota(tmp_path: Path) -> None:
+    """It is lifted until the files are there, also those that the tenant's start waits for."""
+    quota, body = CountedQuota(), archive(a=b"a")
+    digest = hashlib.sha256(body).hexdigest()
+    async with running(tmp_path, disk=LIMIT, quota=quota, restore=digest) as rig:
+        assert quota.limits[-1] is None
+        wrong = (("digest", "0" * 64), ("mode", "cold"))
+        assert (await rig.ask("POST", "/restore", *wrong, body=body)).status == 422
+        assert quota.limits[-1] is None
+        right = (("digest", digest), ("mode", "cold"))
+        assert (await rig.ask("POST", "/restore", *right, body=body)).status == 200
+        assert quota.limits[-2:] == [None, LIMIT]
+        before = len(quota.limits)
+        assert (await rig.ask("POST", "/restore", *right, body=body)).status == 200
+        assert len(quota.limits) == before
+
+
+async def test_what_is_above_its_quota_has_room_to_start(tmp_path: Path) -> None:
+    """An image's container has to make places for its mounts; a restart has the same room again."""
+    quota = CountedQuota()
+    quota.used = DiskLimit(20 * MB, 10)
+    async with running(tmp_path, disk=LIMIT, quota=quota):
+        assert quota.limits[-1] == DiskLimit(21 * MB, LIMIT.inodes)
+    quota.used = DiskLimit(MB, 100)
+    async with running(tmp_path, disk=LIMIT, quota=quota):
+        assert quota.limits[-1] == DiskLimit(LIMIT.bytes, 132)
+
+
+async def test_a_quota_that_fails_is_none(tmp_path: Path) -> None:
+    """Then the tenant is counted by a walk, and frozen."""
+    quota = CountedQuota()
+    async with running(tmp_path, disk=LIMIT, quota=quota) as rig:
+        rig.tenants.found = [TENANT]
+        fill(rig)
+        await asyncio.sleep(0.3)  # ticks enough for it to be frozen, if it were
+        assert rig.tenants.story == []
+        quota.off = True
+        await until_frozen(rig)
+
+
+async def test_a_full_machine_freezes_who_has_a_quota_too(tmp_path: Path) -> None:
+    """A quota is no right to what is not there."""
+    quota = CountedQuota()
+    async with running(tmp_path, disk=LIMIT, quota=quota) as rig:
+        rig.tenants.found = [TENANT]
+        quota.used = DiskLimit(9 * MB, 10)
+        rig.monitor.press(DiskLimit(MB, 20))
+        await asyncio.sleep(0.3)  # ticks enough for it to be frozen, if it were
+        assert rig.tenants.story == []
+        quota.used = DiskLimit(11 * MB, 10)
+        await until_frozen(rig)
+        assert (await usage(rig)).full == "machine"

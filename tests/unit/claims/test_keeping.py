@@ -24,7 +24,7 @@ from boilerhouse.claims.seen import (
     Wait,
     WriteStatus,
 )
-from boilerhouse.claims.status import INSTANCE_READY
+from boilerhouse.claims.status import INSTANCE_READY, is_frozen
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.idle.verdict import ChangesSeen
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
@@ -125,9 +125,27 @@ def test_a_full_disk_of_the_machine_has_words_of_its_own() -> None:
     assert "boilerhouse exec" in status.detail and "diskGb" not in status.detail
 
 
+def test_a_used_up_quota_is_told_of_an_instance_that_runs() -> None:
+    """It stays ready, and who claims it gets it."""
+    plan = decided(active(), usage=disk("quota"))
+    assert isinstance(plan, WriteStatus) and plan.reason == "DiskFull"
+    status = plan.status
+    stated = find(status.conditions, "DiskFull")
+    assert stated is not None
+    assert (stated.status, stated.reason) == (ConditionStatus.TRUE, "QuotaReached")
+    assert status.detail.startswith("the quota of its disk of 1 GiB is used up")
+    ready = find(status.conditions, INSTANCE_READY)
+    assert ready is not None and ready.status == ConditionStatus.TRUE
+    assert not is_frozen(status.conditions) and not is_frozen(MET.conditions)
+    assert is_frozen(status_of(decided(active(), usage=disk("disk"))).conditions)
+    plan = decided(active(status), usage=disk())
+    assert isinstance(plan, WriteStatus) and plan.reason == "EnoughRoom"
+    assert not is_frozen(plan.status.conditions)
+
+
 def test_a_full_disk_is_remembered_until_its_agent_was_asked() -> None:
     """An operator that has just started knows no more than the status says."""
-    for short in ("disk", "files", "machine"):
+    for short in ("disk", "files", "machine", "quota"):
         status = status_of(decided(active(), usage=disk(short)))
         plan = decided(active(status), usage=disk(None))
         assert isinstance(plan, Wait)

@@ -169,6 +169,9 @@ def test_disk_use_is_looked_at_when_the_pod_says_otherwise() -> None:
     kept.note_usage(KEY, frozen, None)
     assert kept.usage(KEY, frozen) == told
     assert kept.usage(KEY, bound()) == UsageSeen(timedelta(seconds=USAGE_SOON), "disk")
+    kept.note_usage(KEY, bound(), "quota")  # of which its tenant is not frozen
+    told = UsageSeen(timedelta(seconds=USAGE_PERIOD_FULL), "quota")
+    assert kept.usage(KEY, bound()) == told
 
 
 def test_trying_again_forgets_what_was_found_bad() -> None:

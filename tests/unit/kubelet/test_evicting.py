@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.kubelet.evicting import accompanied, limited, too_much
+from boilerhouse.embedded.kubelet.containerspec import accompanied
+from boilerhouse.embedded.kubelet.evicting import limited, too_much
 
 MEBI = 1024 * 1024
 

@@ -22,6 +22,7 @@ from typing import Protocol
 
 import structlog
 
+from boilerhouse.agent.quota import Quota
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
 from boilerhouse.kube.kinds import ObjectMeta
@@ -119,6 +120,8 @@ class Inside:
     inside: tuple[int, int]
     # What sandboxed containers of images have written over them: there or not.
     writable: tuple[Path, ...] = ()
+    # Of what the tenant writes, if the file system can limit it.
+    quota: Quota | None = None
 
 
 class Builtin(Protocol):

@@ -8,7 +8,7 @@ cmd, runAsUser over USER.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -50,6 +50,19 @@ class Wanted:
     variables: Mapping[str, str]
     mounts: tuple[Mount, ...]
     writable: Path  # where an image's changes go
+
+
+def accompanied(spec: Body, built_in: Callable[[Body], bool]) -> bool:
+    """Whether a sidecar of the product runs beside the containers of a Pod: it is an instance."""
+    return any(
+        container.get("restartPolicy") == "Always" and built_in(container)
+        for container in spec.get("initContainers", ())
+    )
+
+
+def root_of(directory: Path, container: str) -> Path:
+    """Return where the writable layer of a container of an image is, and its work directory."""
+    return directory / "roots" / container
 
 
 def build(wanted: Wanted) -> ContainerSpec:

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from boilerhouse.embedded.kubelet.containerspec import accompanied
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.kubelet.trees import used_bytes
@@ -79,14 +80,6 @@ class Evictions:
             worker.evict(why)
         else:
             self._warned.add(uid)
-
-
-def accompanied(spec: Body, built_in: Callable[[Body], bool]) -> bool:
-    """Whether a sidecar of the product runs beside the containers of a Pod: it is an instance."""
-    return any(
-        container.get("restartPolicy") == "Always" and built_in(container)
-        for container in spec.get("initContainers", ())
-    )
 
 
 def limited(spec: Body) -> bool:

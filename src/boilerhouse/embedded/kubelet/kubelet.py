@@ -33,6 +33,7 @@ from boilerhouse.embedded.kubelet.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.nodeobject import HOST_IP, NODE, NodeObject, amounts, capacity
 from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
+from boilerhouse.embedded.kubelet.quotas import Quotas
 from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
@@ -119,6 +120,9 @@ class Kubelet:
             images = await asyncio.to_thread(ImageStore, data / "images", clock)
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
             spread(data / "pods")
+            quotas = await asyncio.to_thread(Quotas.open, data / "pods")
+            way = f"freezing: {quotas.unavailable}" if quotas.unavailable else "quotas"
+            log.info("kubelet.disk_limits", enforced_by=way)
             there = settings.capacity or capacity(data)
             if settings.pods is not None:
                 there = replace(there, pods=min(there.pods, settings.pods))
@@ -141,11 +145,18 @@ class Kubelet:
                     memory,
                     sandboxes.forget,
                     lambda why: kubelet._warn(why),
+                    lambda uid: quotas.clear(sandboxes.host_uid(uid)),
                 ),
+                quotas,
             )
             kubelet = cls(client, clock, sandboxes, house, Ledger(there), disk)
             node = NodeObject(
-                client, clock, there, sandboxes.limits_unenforced, sandboxes.limits_enforced
+                client,
+                clock,
+                there,
+                sandboxes.limits_unenforced,
+                sandboxes.limits_enforced,
+                quotas.unavailable,
             )
             node.disk_pressure(disk.pressed)
             await node.register()

@@ -15,6 +15,7 @@ import hashlib
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +45,7 @@ from boilerhouse.embedded.kubelet.environment import PodView, environment, expan
 from boilerhouse.embedded.kubelet.imageconfig import resolve_user
 from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
 from boilerhouse.embedded.kubelet.logs import LogFile
+from boilerhouse.embedded.kubelet.quotas import PodQuota
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.volumes import Volume
 
@@ -126,8 +128,10 @@ class Launcher:
         references: References,
         neighbours: Neighbours,
         pod_stays: Callable[[], bool],
+        quota: PodQuota | None = None,
     ) -> None:
         self._machine = machine
+        self._quota = quota
         self._pod = pod
         self._directory = directory
         self._sandbox = sandbox
@@ -145,7 +149,8 @@ class Launcher:
         image, spec = await self._described(container, attempt)
 
         async def run(log: Tapped) -> Running:
-            return await self._sandbox.start(spec, log)
+            async with self._room():
+                return await self._sandbox.start(spec, log)
 
         return await self._begin(container, attempt, image, run)
 
@@ -160,12 +165,17 @@ class Launcher:
         if not containerspec.may_stand_by(spec, container):
             return None
         try:
-            prepared = await self._sandbox.prepare(spec)
+            async with self._room():
+                prepared = await self._sandbox.prepare(spec)
         except SandboxError as error:
             raise Refused("CreateContainerError", str(error)) from error
         return ReadyContainer(
             prepared, lambda: self._begin(container, attempt, image, prepared.start)
         )
+
+    def _room(self) -> AbstractAsyncContextManager[None]:
+        """Have room for what a sandbox needs to be made, also in an instance that is full."""
+        return contextlib.nullcontext() if self._quota is None else self._quota.room_to_start()
 
     async def _described(self, container: Body, attempt: int) -> tuple[Image | None, ContainerSpec]:
         image = await self._image(container)
@@ -186,7 +196,7 @@ class Launcher:
                 await self._user(image),
                 variables,
                 mounts,
-                self._directory / "roots" / container["name"],
+                containerspec.root_of(self._directory, container["name"]),
             )
         )
         return image, spec
@@ -291,9 +301,10 @@ class Launcher:
             (self._sandbox.host_uid, self._sandbox.host_gid),
             await self._tenant_user(),
             tuple(
-                self._directory / "roots" / one["name"] / "upper"
+                containerspec.root_of(self._directory, one["name"]) / "upper"
                 for one in self._pod.spec.get("containers", ())
             ),
+            self._quota,
         )
         try:
             builtin = factory(inside)

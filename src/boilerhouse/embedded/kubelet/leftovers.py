@@ -48,12 +48,15 @@ class Leftovers:
         memory: Memory,
         forget: Callable[[str], None],
         tell: Callable[[str], None],
+        removed: Callable[[str], None] = lambda _uid: None,
     ) -> None:
+        """`removed` is called in a thread, once a Pod's directories are gone."""
         self._clock = clock
         self._directory = directory
         self._memory = memory
         self._forget = forget
         self._tell = tell
+        self._removed = removed
         self._left: dict[str, _Left] = {}
         self._news = asyncio.Event()
         self._stopped = False
@@ -103,6 +106,7 @@ class Leftovers:
 
         remove_tree(self._directory / uid, go_on)
         self._memory.remove(uid, go_on=go_on)
+        self._removed(uid)
 
     async def run(self) -> None:
         """Remove what was left, and try again what could not be removed."""

@@ -77,7 +77,10 @@ class NodeObject:
         capacity: Requests,
         limits_unenforced: str | None,
         limits_enforced: str,
+        no_quotas: str,
     ) -> None:
+        """`no_quotas`: why disk limits are not enforced by quotas; empty if they are."""
+        self._no_quotas = no_quotas
         self._client = client
         self._clock = clock
         self._capacity = capacity
@@ -176,6 +179,7 @@ class NodeObject:
             self._limits_enforced,
             rfc3339(self._clock.now()),
             disk_pressure=self._disk_pressure,
+            no_quotas=self._no_quotas,
         )
         await self._client.raw("PATCH", path, {"status": status}, content_type=STRATEGIC_PATCH)
 
@@ -196,6 +200,7 @@ def node_status(
     now: str,
     *,
     disk_pressure: bool = False,
+    no_quotas: str = "",
 ) -> dict[str, Any]:
     """Return the Node's status; a condition that stays keeps the time of its transition."""
     there = {name: str(amount) for name, amount in amounts(capacity).items()}
@@ -206,11 +211,15 @@ def node_status(
     disk = ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
     if disk_pressure:
         disk = ("True", "KubeletHasDiskPressure", "kubelet has disk pressure")
+    quotas = ("True", "QuotasEnforced", "an instance that has used up its disk gets an error")
+    if no_quotas:
+        quotas = ("False", "NoQuotas", f"{no_quotas}: an instance is frozen at its diskGb instead")
     wanted = {
         "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
         "DiskPressure": disk,
         "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         LIMITS_ENFORCED: enforced,
+        "DiskQuotas": quotas,
         "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
     }
     old = {one.get("type"): one for one in before.get("conditions", ())}

@@ -33,6 +33,7 @@ from boilerhouse.embedded.kubelet.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.ports import Ports
+from boilerhouse.embedded.kubelet.quotas import Quotas
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.reporting import Reporter
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
@@ -66,6 +67,7 @@ class House:
     events: Events
     turns: Turns
     leftovers: Leftovers
+    quotas: Quotas
 
 
 class PodWorker:
@@ -314,6 +316,9 @@ class PodWorker:
             await self._ports.forward(self.sandbox, self._sandboxed())
             await self._ports.tell(pod.metadata)
         volumes = await self._volumes.prepare(pod.spec, self._sandboxed_volumes(), self.sandbox.own)
+        quota = await house.quotas.of_instance(
+            self.sandbox.host_uid, pod.spec, self._sandboxed(), volumes, self.directory
+        )
         view = PodView(
             pod.metadata,
             pod.spec,
@@ -330,6 +335,7 @@ class PodWorker:
             self._references,
             self._neighbours,
             lambda: self._leaving,
+            quota,
         )
 
     def _sandboxed(self) -> list[Body]:

@@ -111,6 +111,10 @@ class Bubblewrapped:
         """Return the uids of Pods that have an address and a host uid, whether they live or not."""
         return self._identities.pods()
 
+    def host_uid(self, pod_uid: str) -> int | None:
+        """Return who a Pod is to the kernel; None if it has no identity."""
+        return self._identities.take(pod_uid).uid if pod_uid in self._identities.pods() else None
+
     def forget(self, pod_uid: str) -> None:
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} still has a sandbox")

@@ -124,6 +124,23 @@ def mounts_of(container: Body) -> list[Body]:
     return list(container.get("volumeMounts", ()))
 
 
+def writable_directories(spec: Body, sandboxed: Iterable[Body]) -> list[str]:
+    """Return the names of the volumes on disk of a Pod's own that its tenant can write to."""
+    writable = {
+        mount["name"]
+        for container in sandboxed
+        for mount in mounts_of(container)
+        if not mount.get("readOnly")
+    }
+    return [
+        volume["name"]
+        for volume in spec.get("volumes", ())
+        if volume["name"] in writable
+        and "emptyDir" in volume
+        and volume["emptyDir"].get("medium") != "Memory"
+    ]
+
+
 def _mount(given: Body, volume: Volume, own: Own) -> Mount:
     read_only = volume.read_only or bool(given.get("readOnly"))
     part = given.get("subPath", "").strip("/")
