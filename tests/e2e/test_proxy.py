@@ -23,12 +23,12 @@ def test_a_page_in_use_and_asleep(home: Home) -> None:
         "pages",
         network={"access": "none", "expose": [{"guest": 8080}]},
         entrypoint={"cmd": "/bin/sh", "args": ["-c", _SERVES[home.kind]]},
-        idle={"timeoutSeconds": 4},
+        idle={"timeoutSeconds": 8},
     )
     instance = home.claim("paul", "pages", "cold")
     home.sh(instance, "echo hello > /workspace/index.html; echo there > /workspace/file")
     page = "/tenants/paul/workloads/pages/proxy/"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 14
     while time.monotonic() < end:
         answer = home.ask("GET", page)
         assert (answer.status_code, answer.text) == (200, "hello\n")

@@ -31,7 +31,7 @@ def test_a_tenant_that_hangs_in_vfork_is_released(home: Home) -> None:
     """It cannot be stopped by a signal; its files are saved, and are there after the next claim."""
     home.workload("vforks", entrypoint={"cmd": "python3", "args": ["-c", VFORK]})
     instance = home.claim("eve", "vforks", "cold")
-    soon("it hangs", lambda: home.sh(instance, "cat /workspace/begun") == "x" or None)
+    soon("it hangs", lambda: home.sh(instance, "cat /workspace/begun || :") == "x" or None)
     home.sh(instance, "echo precious > /workspace/precious")
     saved = home.released("eve", "vforks")
     assert saved is not None and saved["current"]
