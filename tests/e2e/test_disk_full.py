@@ -206,8 +206,11 @@ def test_a_restart_of_everything_keeps_it_frozen(tmp_path: Path) -> None:
     with on_this_machine(tmp_path) as home:
         soon("the instance runs", lambda: _size(home, instance, "big"))
         assert home.sh(instance, "cat /workspace/precious") == "precious\n"
+        claim = home.held("ray")["name"]
+        soon("that it runs is said", lambda: events(home, claim, "OverLimit"))
         soon("it is frozen again", lambda: _stands_still(home, instance), 120)
         until_frozen(home, "ray")
+        assert events(home, claim, "EnoughRoom") == [], "it never had"
         home.sh(instance, "rm /workspace/big")
         until_thawed(home, "ray", instance)
         home.released("ray", "again")

@@ -156,8 +156,8 @@ class DiskGuard:
             return 0.0 if now >= self._due else None
         fallen_bytes = space.fallen_bytes - self._fallen_bytes
         fallen_inodes = space.fallen_inodes - self._fallen_inodes
+        moved = fallen_bytes or fallen_inodes or space.risen > self._risen
         if self._hold.full:
-            moved = fallen_bytes or fallen_inodes or space.risen > self._risen
             if now < self._due and not (moved and now >= self._at + _SOON):
                 return None
             # Behind those that can still write, unless it has waited for long.
@@ -166,7 +166,10 @@ class DiskGuard:
         share = max(self.limit.share(*now_used), self._own_limit.share(*now_used))
         if share >= ENDANGERED and (fallen_bytes or fallen_inodes):
             return share
-        if self.limit.share(*now_used) >= 1:
+        over = self.limit.share(*now_used) >= 1
+        if over and moved and now >= self._at + _SOON:
+            return share  # it runs above its limit for a moment, and may have cleaned up in it
+        if over:
             self._act(used, used)  # it was not frozen yet: that it started was waited for
         return share if now >= self._due else None
 
@@ -211,7 +214,10 @@ class DiskGuard:
 
     def told(self, usage: Usage) -> Usage:
         """Return a count with what became of it."""
-        full = self.full or (Shortage.QUOTA if self._reached else Shortage.NONE)
+        reached = self._quota.holds and self._own_limit.reached(
+            usage.used, usage.inodes, before=self._reached
+        )
+        full = self.full or (Shortage.QUOTA if reached else Shortage.NONE)
         return replace(usage, limit=self._own_limit.bytes, full=full.value)
 
     def last(self) -> Usage | None:

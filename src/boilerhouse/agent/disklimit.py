@@ -70,6 +70,10 @@ class DiskLimit:
             max(self.bytes, used.bytes + room.bytes), max(self.inodes, used.inodes + room.inodes)
         )
 
+    def is_exceeded(self, used: int, inodes: int) -> bool:
+        """Whether there is a limit, and an instance that runs uses it up."""
+        return self.bytes > 0 and bool(self.shortage(used, inodes, frozen=False))
+
     def at_most(self, used: int, inodes: int, growth: DiskLimit) -> DiskLimit:
         """Return this limit, or a lower one: of an instance that may grow by so much more."""
         return DiskLimit(

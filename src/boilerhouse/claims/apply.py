@@ -54,7 +54,7 @@ from boilerhouse.claims.seen import (
     WriteStatus,
 )
 from boilerhouse.claims.snapshots import Refused
-from boilerhouse.claims.status import DISK_FULL, ENOUGH_ROOM, SAVED_IN_PART
+from boilerhouse.claims.status import DISK_FULL, ENOUGH_ROOM, OVER_LIMIT, SAVED_IN_PART
 from boilerhouse.claims.trying import REASONS
 from boilerhouse.core.condition import find
 from boilerhouse.core.errors import Retry, Terminal
@@ -76,7 +76,14 @@ _JOBS = (Save, Restore, RunHook)
 
 # Told as Events although the phase stays what it is.
 _TROUBLE = frozenset(
-    {DISK_FULL, "SnapshotConflict", "RestorePrevious", "InstanceLost", *REASONS.values()}
+    {
+        DISK_FULL,
+        OVER_LIMIT,
+        "SnapshotConflict",
+        "RestorePrevious",
+        "InstanceLost",
+        *REASONS.values(),
+    }
 )
 _TOLD = frozenset({"Saved", SAVED_IN_PART, ENOUGH_ROOM, *_TROUBLE})
 
@@ -328,7 +335,7 @@ class Applier:
 def _message(status: ClaimStatus, before: ClaimPhase, reason: str) -> str:
     """Say what has become of a claim, as the message of an Event."""
     message = f"{before} → {status.phase}" if before != status.phase else str(status.phase)
-    stated = find(status.conditions, DISK_FULL if reason == ENOUGH_ROOM else reason)
+    stated = find(status.conditions, DISK_FULL if reason in (ENOUGH_ROOM, OVER_LIMIT) else reason)
     if stated is not None and stated.message:  # the event is that this condition is so
         return f"{message}: {stated.message}"
     if status.instance_id and status.phase == ClaimPhase.ACTIVE:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import structlog
 
+from boilerhouse.agent.disklimit import SLACK, DiskLimit
 from boilerhouse.claims import build
 from boilerhouse.claims.memory import Memory, frozen_as, turn_of
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -182,4 +183,11 @@ class Files:
             log.info("claim.usage_unknown", pod=step.pod.name, error=str(error))
             self.memory.note_usage(key, step.pod, None)
         else:
-            self.memory.note_usage(key, step.pod, usage.full)
+            limit = DiskLimit.of_gb(usage.limit >> 30)
+            self.memory.note_usage(
+                key,
+                step.pod,
+                usage.full,
+                over=not usage.full and limit.is_exceeded(usage.used, usage.inodes),
+                unlinked=usage.unlinked > limit.bytes * SLACK,
+            )

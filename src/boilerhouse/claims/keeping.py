@@ -27,7 +27,6 @@ from boilerhouse.claims.seen import (
 )
 from boilerhouse.claims.status import (
     DISK_FULL,
-    ENOUGH_ROOM,
     IDENTITY_DELIVERED,
     farewell,
     is_true,
@@ -37,6 +36,7 @@ from boilerhouse.claims.status import (
     with_instance,
 )
 from boilerhouse.claims.trying import NOW, patiently
+from boilerhouse.core.condition import find
 from boilerhouse.idle.verdict import Ask, Keep, Restamp, verdict
 from boilerhouse.instances.seen import InstanceSeen
 from boilerhouse.workloads.model import IdleAction, WorkloadSpec
@@ -102,7 +102,9 @@ def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus | None
     full = is_true(status.conditions, DISK_FULL)
     if full == is_true(claim.status.conditions, DISK_FULL):
         return WriteStatus(status, "InstanceChanged")
-    return WriteStatus(status, DISK_FULL if full else ENOUGH_ROOM)
+    stated = find(status.conditions, DISK_FULL)
+    assert stated is not None, "it has changed"
+    return WriteStatus(status, DISK_FULL if full else stated.reason)
 
 
 def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do | Wait:

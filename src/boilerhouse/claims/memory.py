@@ -63,6 +63,8 @@ class _Looked(NamedTuple):
     """What an agent told of its instance's disk; at and due: by the monotonic clock."""
 
     full: str | None
+    over: bool
+    unlinked: bool
     at: float
     due: float
 
@@ -113,30 +115,40 @@ class Memory:
         longer = SAVING if saving else 1.0
         self.setbacks.note(key, step, why, refused=refused, longer=longer)
 
-    def usage(self, key: Key, pod: InstanceSeen) -> UsageSeen:
+    def usage(self, key: Key, pod: InstanceSeen, *, was_full: bool = False) -> UsageSeen:
         """Return the last known disk use; the first look comes some time after the first sight.
 
-        Sooner if the Pod says that its tenant is frozen, or not, and the agent said otherwise.
+        Sooner if the Pod says that its tenant is frozen, or not, and the agent said otherwise. At
+        once if the claim says so since an earlier operator (`was_full`): it may have started anew.
         """
         now = self._clock.monotonic()
         noted = self._usage.get(key, pod.uid)
         if noted is None:
             period = USAGE_PERIOD * self._chance.uniform(0.5, 1.0)
-            noted = _Looked(None, now - USAGE_SOON, now + period)
+            noted = _Looked(None, False, False, now - USAGE_SOON, now + period)
             self._usage.note(key, pod.uid, noted)
         due = noted.due
-        if Shortage.freezes(noted.full) == pod.agent_ready:
+        unknown = noted.full is None
+        if Shortage.freezes(noted.full) == pod.agent_ready or (unknown and was_full):
             due = min(due, noted.at + USAGE_SOON)
-        return UsageSeen(timedelta(seconds=due - now), noted.full)
+        return UsageSeen(timedelta(seconds=due - now), noted.full, noted.over, noted.unlinked)
 
-    def note_usage(self, key: Key, pod: InstanceSeen, full: str | None) -> None:
+    def note_usage(
+        self,
+        key: Key,
+        pod: InstanceSeen,
+        full: str | None,
+        *,
+        over: bool = False,
+        unlinked: bool = False,
+    ) -> None:
         """Note an answer; None: there was none, and what was known before holds."""
-        if full is None:
-            before = self._usage.get(key, pod.uid)
-            full = None if before is None else before.full
+        before = self._usage.get(key, pod.uid) if full is None else None
+        if before is not None:
+            full, over, unlinked = before.full, before.over, before.unlinked
         now = self._clock.monotonic()
-        due = now + (USAGE_PERIOD_FULL if full else USAGE_PERIOD)
-        self._usage.note(key, pod.uid, _Looked(full, now, due))
+        due = now + (USAGE_PERIOD_FULL if full or over else USAGE_PERIOD)
+        self._usage.note(key, pod.uid, _Looked(full, over, unlinked, now, due))
 
     def try_again(self, key: Key) -> None:
         """Somebody wants it tried now, whatever failed before."""

@@ -45,6 +45,7 @@ from boilerhouse.claims.status import (
     recovered,
     said,
     unusable,
+    with_disk,
     with_instance,
 )
 from boilerhouse.claims.trying import NOW, attempt, setback_of, waiting
@@ -281,4 +282,4 @@ def _activate(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan:
         claimed_at=status.claimed_at or seen.now.replace(microsecond=0),
     )
     status = with_instance(seen, restoring.with_files(seen, claim, status), pod)
-    return WriteStatus(status, "Active")
+    return WriteStatus(with_disk(seen, status), "Active")

@@ -26,6 +26,7 @@ from boilerhouse.claims.restoring import wanted
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, Seen, WriteIntent
 from boilerhouse.claims.spares import Spares
+from boilerhouse.claims.status import DISK_FULL, is_true
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.instances.blueprints import Blueprints
@@ -174,13 +175,16 @@ class Reader:
         if pod is None:
             return seen
         if phase == ClaimPhase.ACTIVE:
-            usage = memory.usage(key, pod) if pod.overlays else None
+            was_full = is_true(claim.status.conditions, DISK_FULL)
+            usage = memory.usage(key, pod, was_full=was_full) if pod.overlays else None
             changes = memory.changes.get(key, pod.uid)
             return replace(seen, cordoned=self.turn(pod), changes=changes, usage=usage)
         number = release_of(claim.status).round
         saved = memory.saved.get(key, frozen_as(pod, number))
         thawed = memory.thawed.get(key, frozen_as(pod, max(number, claim.again)))
-        return replace(seen, saved=saved, thawed=thawed is not None)
+        frozen = phase == ClaimPhase.RELEASE_FAILED and pod.overlays and not pod.agent_ready
+        usage = memory.usage(key, pod) if frozen else None
+        return replace(seen, saved=saved, thawed=thawed is not None, usage=usage)
 
     def _to_be_obtained(
         self, key: Key, claim: ClaimSeen, pod: InstanceSeen | None, seen: Seen

@@ -28,6 +28,8 @@ from boilerhouse.claims.seen import (
     ClaimSeen,
     DeleteClaim,
     DeletePod,
+    Do,
+    LookAtUsage,
     LookUpSnapshot,
     Plan,
     RemoveFinalizer,
@@ -51,6 +53,7 @@ from boilerhouse.claims.status import (
     moved,
     said,
     stating,
+    with_disk,
     with_instance,
 )
 from boilerhouse.claims.trying import NOW, patiently, setback_of
@@ -246,6 +249,10 @@ def _back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan:
     step: Step = Thaw(pod, claim.again)
     if not seen.thawed:
         return patiently(seen, step)
+    spec = None if seen.workload is None else seen.workload.spec
+    if spec is not None and seen.usage is not None and seen.usage.due_in <= NOW:
+        # Its disk may have filled up since: who claims is told so, and not that it is not ready.
+        return Do((LookAtUsage(pod, spec.resources.disk_gb),))
     status: ClaimStatus = moved(claim, ClaimPhase.ACTIVE, "")
     refs = claim.status.snapshot
     status = structs.replace(
@@ -253,4 +260,5 @@ def _back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan:
         release=Release(round=claim.again),
         snapshot=None if refs is None else structs.replace(refs, saved=""),
     )
-    return WriteStatus(with_instance(seen, status, pod), "ClaimedAgain")
+    status = with_disk(seen, with_instance(seen, status, pod))
+    return WriteStatus(status, "ClaimedAgain")

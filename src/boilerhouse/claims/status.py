@@ -11,7 +11,7 @@ from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.rounds import opened
-from boilerhouse.claims.seen import ClaimSeen, Seen, WriteStatus
+from boilerhouse.claims.seen import ClaimSeen, Seen, UsageSeen, WriteStatus
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
 from boilerhouse.instances.seen import InstanceSeen
 
@@ -24,6 +24,7 @@ SNAPSHOT_CONFLICT = "SnapshotConflict"
 SAVED_IN_PART = "SavedInPart"
 DISK_FULL = "DiskFull"
 ENOUGH_ROOM = "EnoughRoom"
+OVER_LIMIT = "OverLimit"  # a reason of DISK_FULL, which is False: it is above its limit, and runs
 # The reasons of DISK_FULL if it is not the bytes of its own disk.
 _TOO_MANY_FILES = "TooManyFiles"
 _MACHINE_DISK_FULL = "MachineDiskFull"
@@ -35,7 +36,7 @@ _REASONS = {
 }
 # What a frozen program has open stays on the disk when it is removed: it cannot let go of it.
 _OPEN_FILES = "what its program has open has to be emptied, as by `: > FILE`"
-_SHORTAGES = {reason: shortage for shortage, reason in _REASONS.items()}
+_UNLINKED = "; what was removed while open, as by `: > /proc/PID/fd/N`"
 
 CRASH_LOOP = "CrashLoopBackOff"  # a reason of InstanceReady: waiting will not help
 
@@ -145,49 +146,71 @@ def with_disk(seen: Seen, status: ClaimStatus) -> ClaimStatus:
 
     Until its agent was asked here, what the status says of it holds.
     """
-    before = find(status.conditions, DISK_FULL)
-    was_full = before is not None and before.status == ConditionStatus.TRUE
-    full = None if seen.usage is None else seen.usage.full
-    if full is None and was_full:
-        assert before is not None, "it is True"
-        full = _SHORTAGES.get(before.reason, Shortage.BYTES)
-    if full:
-        words = _full(seen, full)
-        status = structs.replace(status, detail=words)
-        if Shortage.freezes(full):
-            status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
-        reason = _REASONS.get(Shortage(full), DISK_FULL)
-        return stating(seen, status, DISK_FULL, ConditionStatus.TRUE, reason, words)
-    if was_full:
-        status = structs.replace(status, detail="")
+    before, usage = find(status.conditions, DISK_FULL), seen.usage
+    trouble = before is not None and (
+        before.status == ConditionStatus.TRUE or before.reason == OVER_LIMIT
+    )
+    if usage is not None and usage.full:
+        reason = _REASONS.get(Shortage(usage.full), DISK_FULL)
+        return _used_up(seen, status, reason, _full(seen, usage))
+    if usage is not None and usage.over:
+        words = (
+            f"it uses more than {_disk(seen)}: it is frozen in a moment, with all its files,"
+            " unless some are removed"
+        )
+        return _over(seen, status, words)
+    if before is None or not trouble:
+        return status
+    if usage is not None and usage.full is not None:
         words = "it has room on its disk again, and runs"
         return stating(seen, status, DISK_FULL, ConditionStatus.FALSE, ENOUGH_ROOM, words)
-    return status
+    if before.reason == OVER_LIMIT:
+        return _over(seen, status, before.message)
+    return _used_up(seen, status, before.reason, before.message)
 
 
-def _full(seen: Seen, full: str) -> str:
-    """Say what of its disk an instance has used up, and the ways out."""
+def _used_up(seen: Seen, status: ClaimStatus, reason: str, words: str) -> ClaimStatus:
+    """Return the status of an instance whose disk is full: frozen, unless a quota stops it."""
+    status = structs.replace(status, detail=words)
+    if reason != _QUOTA_REACHED:
+        status = stating(seen, status, INSTANCE_READY, ConditionStatus.FALSE, DISK_FULL, words)
+    return stating(seen, status, DISK_FULL, ConditionStatus.TRUE, reason, words)
+
+
+def _over(seen: Seen, status: ClaimStatus, words: str) -> ClaimStatus:
+    """Return the status of an instance that runs above its limit, as it may when it starts."""
+    status = structs.replace(status, detail=status.detail or words)
+    return stating(seen, status, DISK_FULL, ConditionStatus.FALSE, OVER_LIMIT, words)
+
+
+def _disk(seen: Seen) -> str:
     spec = None if seen.workload is None else seen.workload.spec
-    if full == Shortage.MACHINE:
+    return "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
+
+
+def _full(seen: Seen, usage: UsageSeen) -> str:
+    """Say what of its disk an instance has used up, and the ways out."""
+    open_files = _OPEN_FILES + (_UNLINKED if usage.unlinked else "")
+    if usage.full == Shortage.MACHINE:
         return (
             "the disk of the machine is nearly full and it wrote on: the instance is frozen, with"
             " all its files. It runs on when there is room again: remove files with"
-            f" `boilerhouse exec` ({_OPEN_FILES}), or release it or others (everything is saved),"
+            f" `boilerhouse exec` ({open_files}), or release it or others (everything is saved),"
             " or make room on the machine"
         )
-    disk = "its disk" if spec is None else f"its disk of {spec.resources.disk_gb} GiB"
-    if full == Shortage.QUOTA:
+    disk = _disk(seen)
+    if usage.full == Shortage.QUOTA:
         return (
             f"the quota of {disk} is used up, of bytes or of files: the instance runs, and what it"
             " writes on top is refused. Remove files (below 95 % this is not said any more), or"
             " release it (everything is saved), or give its workload a larger diskGb"
         )
     what = f"{disk} is full"
-    if full == Shortage.INODES:
+    if usage.full == Shortage.INODES:
         what = f"it has as many files and directories as {disk} may hold"
     return (
         f"{what}: the instance is frozen, with all its files. Remove some with `boilerhouse exec`"
-        f" (below 95 % it runs on; {_OPEN_FILES}), or release it (everything is saved), or give"
+        f" (below 95 % it runs on; {open_files}), or release it (everything is saved), or give"
         " its workload a larger diskGb"
     )
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -257,6 +258,28 @@ async def test_one_that_starts_above_its_limit_may_come_up(
         assert "freeze, exec allowed" not in tenants.story
         fill(rig, 1, "more")
         await until_frozen(rig)
+
+
+async def test_one_that_cleans_up_while_it_starts_is_not_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is counted again when something was removed, also if no other count is due for long."""
+    monkeypatch.setattr(diskguard, "STARTING", 3600.0)
+    monkeypatch.setattr(diskguard, "RECOUNT", 3600.0)
+    # The kernel's own answer, without what others write meanwhile.
+    free = SimpleNamespace(f_bfree=1 << 20, f_frsize=4096, f_ffree=1 << 20)
+    monkeypatch.setattr(os, "statvfs", lambda path: free)
+    tenants = Tenants(found=[TENANT])
+    async with limited(tmp_path, tenants=tenants) as rig:
+        assert (await rig.restore(archive(big=os.urandom(9 * MB)))).status == 200
+        await eventually(lambda: uses(rig, LIMIT.bytes))
+        await asyncio.sleep(0.5)  # counted by then
+        (rig.workspace / "big").unlink()
+        free.f_bfree += 9 * MB // 4096
+        await asyncio.sleep(0.5)  # and again
+        monkeypatch.setattr(diskguard, "STARTING", 0.0)
+        await asyncio.sleep(0.5)  # ticks enough for it to be frozen, if it were
+        assert "freeze, exec allowed" not in tenants.story
 
 
 async def test_commands_that_write_on_are_frozen_until_they_end(tmp_path: Path) -> None:

@@ -143,6 +143,46 @@ def test_a_used_up_quota_is_told_of_an_instance_that_runs() -> None:
     assert not is_frozen(plan.status.conditions)
 
 
+def test_one_that_runs_above_its_limit_is_not_called_frozen() -> None:
+    """As it may for a moment when it starts; not that it has room, either."""
+    over = UsageSeen(LATER, "", over=True)
+    frozen = status_of(decided(active(), usage=disk("disk")))
+    plan = decided(active(frozen), usage=over)
+    assert isinstance(plan, WriteStatus) and plan.reason == "OverLimit"
+    status = plan.status
+    stated, ready = (find(status.conditions, name) for name in ("DiskFull", "InstanceReady"))
+    assert stated is not None and ready is not None
+    assert (stated.status, stated.reason) == (ConditionStatus.FALSE, "OverLimit")
+    assert ready.status == ConditionStatus.TRUE
+    assert status.detail == stated.message
+    assert "more than its disk of 1 GiB" in status.detail and "in a moment" in status.detail
+    for same in (over, disk(None), None):
+        assert isinstance(decided(active(status), usage=same), Wait)
+    crashed = replace(full(), ready=False, trouble="crashed 2 times: exit code 7")
+    plan = decide(seen(active(status), workload=KEEPING, pod=crashed, usage=over))
+    assert "exit code 7" in status_of(plan).detail
+    room = status_of(decided(active(status), usage=disk()))
+    stated = find(room.conditions, "DiskFull")
+    assert stated is not None and (stated.reason, room.detail) == ("EnoughRoom", "")
+    assert status_of(decided(active(status), usage=disk("disk"))).detail == frozen.detail
+
+
+def test_files_without_a_name_have_a_way_out_of_their_own() -> None:
+    """Said only where much of the disk is taken by them."""
+    for short in ("disk", "machine"):
+        named = status_of(decided(active(), usage=disk(short)))
+        status = status_of(decided(active(), usage=UsageSeen(LATER, short, unlinked=True)))
+        assert "/proc/PID/fd/N" in status.detail and "/proc/" not in named.detail
+
+
+def test_that_there_is_room_again_hides_no_other_trouble() -> None:
+    """The detail says what keeps the instance from being used."""
+    frozen = status_of(decided(active(), usage=disk("disk")))
+    crashed = replace(full(), ready=False, trouble="crashed 2 times: exit code 7")
+    plan = decide(seen(active(frozen), workload=KEEPING, pod=crashed, usage=disk()))
+    assert "exit code 7" in status_of(plan).detail
+
+
 def test_a_full_disk_is_remembered_until_its_agent_was_asked() -> None:
     """An operator that has just started knows no more than the status says."""
     for short in ("disk", "files", "machine", "quota"):

@@ -174,6 +174,20 @@ def test_disk_use_is_looked_at_when_the_pod_says_otherwise() -> None:
     assert kept.usage(KEY, bound()) == told
 
 
+def test_disk_use_is_looked_at_at_once_if_the_claim_says_it_is_frozen() -> None:
+    """Since an earlier operator: its program may have started anew, and run."""
+    kept = Memory(FakeClock(), rng(1))
+    assert kept.usage(KEY, bound(), was_full=True) == UsageSeen(timedelta(0), None)
+    kept.note_usage(KEY, bound(), "", over=True, unlinked=True)
+    told = UsageSeen(timedelta(seconds=USAGE_PERIOD_FULL), "", over=True, unlinked=True)
+    assert kept.usage(KEY, bound(), was_full=True) == told
+    kept.note_usage(KEY, bound(), None)
+    assert kept.usage(KEY, bound(), was_full=True) == told
+    kept.note_usage(KEY, bound(), "")
+    later = UsageSeen(timedelta(seconds=USAGE_PERIOD), "")
+    assert kept.usage(KEY, bound(), was_full=True) == later
+
+
 def test_trying_again_forgets_what_was_found_bad() -> None:
     """Somebody may have mended it."""
     kept = memory()

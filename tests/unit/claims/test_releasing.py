@@ -19,6 +19,7 @@ from boilerhouse.claims.seen import (
     DeleteClaim,
     DeletePod,
     Do,
+    LookAtUsage,
     LookUpSnapshot,
     Plan,
     RunHook,
@@ -26,9 +27,11 @@ from boilerhouse.claims.seen import (
     SavedSeen,
     Seen,
     Thaw,
+    UsageSeen,
     Wait,
     WriteStatus,
 )
+from boilerhouse.claims.status import is_true
 from boilerhouse.core.condition import Condition, ConditionStatus, find
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
 from tests.unit.claims.views import NOW, WARM, claim, full, keeping, seen, setback
@@ -392,6 +395,20 @@ def test_who_claims_again_gets_the_instance_back() -> None:
         P.RELEASE_FAILED, intent=WARM, status=status(release=FAILED, snapshot=None), again=3
     )
     assert written(decide(stays(bare, thawed=True))).snapshot is None
+
+
+def test_who_gets_back_an_instance_that_is_frozen_is_told_so() -> None:
+    """Also if its disk filled up since: its agent is asked first, as long as it is time."""
+    wish, frozen = failed(again=3), full(ready=False, agent_ready=False)
+    due, told = UsageSeen(timedelta(0)), UsageSeen(timedelta(seconds=5), "disk")
+    plan = decide(stays(wish, pod=frozen, thawed=True, usage=due))
+    assert plan == Do((LookAtUsage(frozen, 1),))
+    plan = decide(stays(wish, pod=frozen, thawed=True, usage=told))
+    assert isinstance(plan, WriteStatus) and plan.reason == "ClaimedAgain"
+    assert is_true(plan.status.conditions, "DiskFull")
+    assert plan.status.detail.startswith("its disk of 1 GiB is full")
+    plan = decide(stays(wish, pod=frozen, thawed=True, usage=due, workload=None))
+    assert isinstance(plan, WriteStatus) and plan.status.detail == "the instance is not ready"
 
 
 def test_a_wish_that_was_met_or_overtaken_is_no_wish() -> None:

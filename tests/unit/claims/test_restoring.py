@@ -393,3 +393,4 @@ def test_what_is_restored_above_its_disk_is_active_though_it_is_frozen() -> None
     assert isinstance(plan, Wait)
     plan = decide(looking(wanting(), pod=frozen, usage=replace(later, full="disk")))
     assert isinstance(plan, WriteStatus) and plan.status.phase == P.ACTIVE
+    assert plan.status.detail.startswith("its disk of 1 GiB is full")
