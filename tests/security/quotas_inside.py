@@ -1,6 +1,7 @@
 """Runs inside User Mode Linux, as its first process: project quotas on real file systems.
 
 test_disk_quotas.py ─► linux.uml ─► main: modules, ext4 and xfs on loop devices ─► a line per check
+                                      └─► on each a live `up`: a tenant fills its disk
 
 Each check is a function that takes a fresh place on a file system with quotas and returns what it
 found; what that has to be is said in test_disk_quotas.py.
@@ -29,6 +30,8 @@ from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.quota import DiskQuota
 from boilerhouse.embedded.kubelet.quotas import PodQuota, Quotas
 from boilerhouse.embedded.kubelet.volumes import Volume, Volumes
+from tests.e2e.homes import on_this_machine, soon
+from tests.e2e.test_disk_full import beat, begin, disk_full
 
 MIB = 1 << 20
 TENANT = 1_900_000_007
@@ -287,7 +290,26 @@ def pod(place: Place) -> Any:
     return {"said": said, "layer": layer, "state": state, "after": next_pod.read()[0]}
 
 
+def live(place: Place) -> Any:
+    """A tenant of `boilerhouse up` fills its disk of 1 GiB, cleans up and is brought back."""
+    with on_this_machine(place.volume.parent / "home") as home:
+        instance = begin(home, "fay", "filled")
+        home.sh(instance, "fallocate -l 1000M /workspace/big")
+        said = home.sh(instance, "dd if=/dev/zero of=/workspace/dd bs=64k count=1000 2>&1 || true")
+        soon("it is told", lambda: disk_full(home, "fay") == "True", 90)
+        told = home.held("fay")["conditions"]
+        before = beat(home, instance)
+        home.sh(instance, "rm /workspace/big")
+        soon("it runs", lambda: beat(home, instance) != before)
+        return {
+            "said": said,
+            "told": {one["type"]: one["reason"] for one in told},
+            "kept": home.sh(instance, "cat /workspace/precious"),
+        }
+
+
 CHECKS = (
+    live,
     pod,
     reads_back,
     past_the_limit,
@@ -321,10 +343,15 @@ def load(name: str) -> None:
 
 
 def main() -> None:
-    os.environ["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
+    os.environ |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp"}
     run("mount", "-t", "proc", "proc", "/proc")
     run("mount", "-t", "tmpfs", "tmpfs", "/tmp")
     run("mount", "-t", "tmpfs", "tmpfs", "/mnt")
+    run("mount", "-t", "sysfs", "sysfs", "/sys")
+    for kind, target in (("tmpfs", "/dev/shm"), ("devpts", "/dev/pts")):
+        Path(target).mkdir(exist_ok=True)
+        run("mount", "-t", kind, kind, target)
+    run("ip", "link", "set", "lo", "up")
     for name in ("loop", "quota_tree", "quota_v2", "overlay"):
         load(name)
     make = {
@@ -337,7 +364,7 @@ def main() -> None:
     for system, command in make.items():
         image, place = Path(f"/tmp/{system}.img"), Path(f"/mnt/{system}")
         with image.open("wb") as file:
-            file.truncate(320 * MIB)
+            file.truncate(3 << 30)  # sparse
         run(*command, str(image))
         place.mkdir()
         run("mount", "-o", f"loop,{options[system]}", str(image), str(place))
@@ -349,7 +376,7 @@ def main() -> None:
                     where = Place(place)
                     say(system, check.__name__, check(where))
                     where.close()
-                except Exception:  # noqa: BLE001  the next one is for another thing
+                except BaseException:  # noqa: BLE001  pytest.fail too; the next one is another thing
                     say(system, check.__name__, traceback.format_exc())
         # Its loop device may be gone by itself before `umount` looks for it.
         subprocess.run(["umount", str(place)], check=False)

@@ -20,7 +20,7 @@ from tests.security.quotas_inside import LIMIT, MARK
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 REPOSITORY = Path(__file__).parents[2]
-NEEDED = ("linux.uml", "mkfs.ext4", "mkfs.xfs")
+NEEDED = ("linux.uml", "mkfs.ext4", "mkfs.xfs", "ip")
 Found = dict[tuple[str, str], Any]
 
 
@@ -29,7 +29,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What the checks found, by file system and check."""
     missing = [name for name in NEEDED if shutil.which(name, path=_path()) is None]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (user-mode-linux, e2fsprogs, xfsprogs)")
+        pytest.skip(
+            f"not installed: {', '.join(missing)} (user-mode-linux, e2fsprogs, xfsprogs, iproute2)"
+        )
     directory = tmp_path_factory.mktemp("uml")
     init = directory / "init"
     init.write_text(
@@ -39,7 +41,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     )
     init.chmod(0o755)
     command = [
-        *("linux.uml", "mem=512M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
+        *("linux.uml", "mem=900M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
         *(f"init={init}", "con=null", "con0=fd:0,fd:1", "quiet"),
     ]
     done = subprocess.run(
@@ -129,3 +131,16 @@ def test_a_pod_s_directories_through_the_kubelet(found: Found, system: str) -> N
     assert told["layer"] == REFUSED[system]
     assert told["state"] == ""
     assert told["after"] is None
+
+
+SAID = {"ext4": "Disk quota exceeded", "xfs": "No space left on device"}
+
+
+@SYSTEMS
+def test_a_tenant_of_a_live_up_gets_an_error_and_runs_on(found: Found, system: str) -> None:
+    """Its claim says so and stays ready; with files removed it writes again."""
+    told = found[system, "live"]
+    assert SAID[system] in told["said"], told
+    assert told["told"]["DiskFull"] == "QuotaReached"
+    assert told["told"]["InstanceReady"] == "Ready"
+    assert told["kept"].strip() == "precious"
