@@ -24,6 +24,7 @@ from boilerhouse.kube.resources import PODS, SECRETS, Key
 from boilerhouse.operator.operator import Operator
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import World, frozen, opened, running_world, started
+from tests.e2e.tenants import eventually
 
 QUICK = timedelta(seconds=10)
 
@@ -198,6 +199,11 @@ async def test_9_a_finalizer_that_holds_a_claim_is_named(world: World) -> None:
 
     await world.client.delete(WORKLOADS, "web")
     await world.gone(WORKLOADS, "web")
+
+    async def heard() -> bool:
+        return world.operator.workload_informer.get(world.client.namespace, "web") is None
+
+    await eventually(heard)
     with pytest.raises(UnknownWorkload):
         await world.operator.acquirer.acquire("alice", "web", wait=timedelta(seconds=5))
 
