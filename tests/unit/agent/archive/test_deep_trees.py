@@ -128,8 +128,9 @@ def test_too_deep_to_be_saved(room: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.timeout(600)
 def test_as_deep_as_may_be(room: Path) -> None:
     """25,000 levels are saved and restored, in bounded memory."""
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of other tests' processes
     dig(room / "source", LEVELS)
     there_and_back(room)
     with bottom(room / "target", LEVELS) as last:
         assert read(last, "end") == b"precious"
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(largest + 1, 200 << 10)
