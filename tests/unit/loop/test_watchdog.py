@@ -50,7 +50,7 @@ async def test_a_loop_that_computes_is_reported_with_the_stack_and_its_processor
         await asyncio.sleep(0.3)
     [report] = [found for found in reports if "_compute" in found["stack"]]
     assert report["processor_milliseconds"] >= 250
-    assert report["milliseconds"] >= report["processor_milliseconds"]
+    assert report["milliseconds"] >= 250
     innermost = report["stack"].splitlines()[-1]
     assert innermost.endswith("_compute")
     assert "loop/test_watchdog.py:" in innermost

@@ -118,9 +118,8 @@ class Group:
         return False
 
     def remove(self) -> None:
-        """Remove the group; its processes are dead, but the kernel may need a moment to notice."""
-        for directory in dict.fromkeys((*self._frozen_apart(), *self.directories)):
-            _remove_tree(directory)
+        """Remove the group, and kill what is left in it; the kernel may need a moment for that."""
+        _clear(list(dict.fromkeys((*self._frozen_apart(), *self.directories))), _PAUSES)
 
     def _frozen_apart(self) -> tuple[Path, ...]:
         return () if self.freezer is None else (self.freezer.directory,)
@@ -382,7 +381,7 @@ def _kill(group: Path) -> None:
             _write(state, "THAWED")
 
 
-def _remove_tree(directory: Path, pauses: tuple[float, ...] = _PAUSES) -> bool:
+def _remove_tree(directory: Path, pauses: tuple[float, ...]) -> bool:
     for group in _tree(directory):
         if not _remove(group, pauses):
             log.warning("kubelet.cgroup_left", path=str(group), processes=listed(group))

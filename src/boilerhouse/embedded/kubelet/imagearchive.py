@@ -101,11 +101,11 @@ def open_archive(path: Path) -> Iterator[Archive]:
     except tarfile.ReadError as error:
         # Its words are those of every decompressor that was tried.
         raise BadImage(
-            f"{path.name} is not a tar archive, plain or compressed, or it is cut short: save one"
+            "this is not a tar archive, plain or compressed, or it is cut short: save one"
             " with `docker save`"
         ) from error
     except (tarfile.TarError, EOFError) as error:
-        raise BadImage(f"{path.name} is not a readable tar archive: {error}") from error
+        raise BadImage(f"this is not a readable tar archive: {error}") from error
 
 
 def images_in(archive: Archive) -> list[Found]:

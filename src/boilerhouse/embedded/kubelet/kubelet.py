@@ -121,8 +121,8 @@ class Kubelet:
             (data / "pods").mkdir(mode=0o700, exist_ok=True)
             spread(data / "pods")
             quotas = await asyncio.to_thread(Quotas.open, data / "pods")
-            way = f"freezing: {quotas.unavailable}" if quotas.unavailable else "quotas"
-            log.info("kubelet.disk_limits", enforced_by=way)
+            if not quotas.unavailable:  # else the Node says why not
+                log.info("kubelet.disk_quotas")
             there = settings.capacity or capacity(data)
             if settings.pods is not None:
                 there = replace(there, pods=min(there.pods, settings.pods))

@@ -179,9 +179,11 @@ def _attached(
         try:
             done, _ = await asyncio.wait({hearing, telling}, return_when=asyncio.FIRST_COMPLETED)
             if telling in done and telling.exception() is None:  # the container has ended
-                exited = await launched.process.wait()
+                await launched.process.wait()
+                # Whatever its exit code, which is the Pod's to tell: so does a real kubelet, and
+                # kubectl takes another answer for a failed attach and prints the log once more.
                 with contextlib.suppress(Unavailable):
-                    await _send_status(socket, _ended(exited.code))
+                    await _send_status(socket, _ended(0))
         finally:
             launched.log.let_go(tap)
             if stdin and container.get("stdinOnce"):
