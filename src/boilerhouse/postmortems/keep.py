@@ -161,10 +161,11 @@ class PostMortems:
 
         The next life may have begun, or not: so both logs are asked for, and times tell.
         """
-        found, missing = b"", ""
+        logs: list[bytes] = []
+        missing = ""
         for previous in (True, False):
             try:
-                found += await self._client.pods.log(
+                written = await self._client.pods.log(
                     dead.pod.metadata.name,
                     container=TENANT_CONTAINER,
                     tail=LOG_LINES + 1,  # one more shows that there were more
@@ -172,11 +173,13 @@ class PostMortems:
                     previous=previous,
                     limit=_LOG_LIMIT,
                 )
+                if written not in logs:  # while the next life is waited for, both are the last
+                    logs.append(written)
                 missing = ""
             except ApiError as error:
                 if not previous:
                     missing = error.message or "the node does not answer"
-        return build.of_life(found, dead.death.began, dead.death.at), missing
+        return build.of_life(b"".join(logs), dead.death.began, dead.death.at), missing
 
     def _report(self, dead: Dead, missing: str, cut: bool) -> Report:
         pod, death = dead.pod, dead.death

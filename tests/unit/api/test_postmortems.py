@@ -68,6 +68,18 @@ async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> No
     assert (await rest.get("/instances/..%2f/post-mortem")).status_code == 400
 
 
+async def test_a_log_is_told_once_while_the_next_life_is_waited_for(
+    rest: Rest, kept: PostMortems
+) -> None:
+    """In back-off a node calls the same life the present and the previous one."""
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    rest.node.last_life = rest.node.lines = ["2080-01-01T00:00:00.5Z hello"]
+    await crash(rest, name)
+    await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+    assert (await rest.get(f"/instances/{name}/post-mortem")).json()["log"] == "hello\n"
+
+
 async def test_post_mortems_are_no_settings(rest: Rest, kept: PostMortems) -> None:
     """They are neither listed among Secrets nor replaced there."""
     await rest.world.ready_workload()
