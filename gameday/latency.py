@@ -24,11 +24,10 @@ FLOOR_SECONDS = 0.05
 class Latencies:
     """`at_rest`, then `meanwhile`, then `judge`."""
 
-    def __init__(self, url: str, tenant: str, workload: str, instance: str) -> None:
+    def __init__(self, url: str, tenant: str, workload: str) -> None:
         self._url = url
         self._claim = f"/api/v1/tenants/{tenant}/claim"
         self._body = {"workload": workload}
-        self._instance = instance
         self._rest: list[float] = []
         self._busy: list[float] = []
         self._failures: list[str] = []

@@ -7,7 +7,6 @@ Stage ─┬─► rest     http://127.0.0.1:PORT
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -136,8 +135,8 @@ class Stage:
     def others(self, times: float = 3.0) -> Iterator[Latencies]:
         """Measure calls of an innocent tenant at rest, then while the block runs, and compare."""
         self.workload("innocent")
-        instance = self.instance("innocent", "innocent")
-        latencies = Latencies(self.up.url, "innocent", "innocent", instance)
+        self.claim("innocent", "innocent")
+        latencies = Latencies(self.up.url, "innocent", "innocent")
         latencies.at_rest()
         with latencies.meanwhile():
             yield latencies
@@ -152,7 +151,3 @@ class Stage:
 def said(answer: httpx2.Response) -> str:
     """Return an answer as one line."""
     return f"{answer.status_code} {answer.text[:300]}"
-
-
-def encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode()

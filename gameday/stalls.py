@@ -19,7 +19,7 @@ from gameday.stage import Body, Stage
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-@scenario("importing an image, good or hostile, stalls nobody")
+@scenario("importing an image, good or hostile, holds up no other caller")
 def image_import(stage: Stage) -> str:
     with stage.others() as others:
         hostile = stage.rest.post("/images", content=negative_size(), headers=TAR)
@@ -71,7 +71,7 @@ while True:
 """
 
 
-@scenario("endless interim answers of a tenant's server stall nobody")
+@scenario("endless interim answers of a tenant's server hold up no other caller")
 def interim_answers(stage: Stage) -> str:
     expose: Body = {"access": "none", "expose": [{"guest": 8080}]}
     entrypoint = {"cmd": "python3", "args": ["-c", INTERIM]}
@@ -86,7 +86,7 @@ def interim_answers(stage: Stage) -> str:
     return f"answered {sorted(set(codes))}; {others}"
 
 
-@scenario("a million tiny WebSocket frames stall nobody")
+@scenario("a million tiny WebSocket frames hold up no other caller")
 def tiny_frames(stage: Stage) -> str:
     stage.workload("chatty")
     instance = stage.instance("chatty", "chatty")
@@ -164,7 +164,7 @@ def drip(port: int) -> socket.socket | None:
     return client
 
 
-@scenario("a definition with 20,000 rules stalls nobody")
+@scenario("a definition with 20,000 rules holds up no other caller")
 def huge_definition(stage: Stage) -> str:
     rules = [{"rule": f"self.n < {number}"} for number in range(20_000)]
     schema = {
@@ -200,7 +200,7 @@ def definition(plural: str, schema: Body) -> Body:
     }
 
 
-@scenario("deleting a collection of 20,000 objects deletes all and stalls nobody")
+@scenario("deleting a collection of 20,000 objects deletes all and holds up no other caller")
 def delete_collection(stage: Stage) -> str:
     maps = "/api/v1/namespaces/boilerhouse/configmaps"
 

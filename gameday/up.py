@@ -31,11 +31,6 @@ class Up:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def pid(self) -> int:
-        assert self._process is not None, "it was started"
-        return self._process.pid
-
-    @property
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -84,11 +79,6 @@ class Up:
 
     def tail(self, lines: int = 20) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-    def resident_mib(self) -> float:
-        """Return its resident memory."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
     def _limit(self) -> None:
         assert self._descriptors is not None
