@@ -19,6 +19,16 @@ from gameday.scenario import Broke
 PACE_SECONDS = 0.02
 REST_SECONDS = 4.0
 FLOOR_SECONDS = 0.05
+ATTACK_SECONDS = 3.0  # at least, so that there is something to measure
+LEAST = 10  # calls of others during an attack
+
+
+def again_and_again() -> Iterator[None]:
+    """Repeat an attack until it has lasted long enough to be measured."""
+    end = time.monotonic() + ATTACK_SECONDS
+    yield
+    while time.monotonic() < end:
+        yield
 
 
 class Latencies:
@@ -50,6 +60,8 @@ class Latencies:
 
     def judge(self, times: float) -> None:
         """Raise `Broke` if others waited more than `times` as long, or got an error."""
+        if len(self._busy) < LEAST:
+            raise Broke(f"only {len(self._busy)} calls of others fell into the attack")
         if self._failures:
             raise Broke(f"{len(self._failures)} calls of others failed: {self._failures[0]}")
         if p99(self._busy) > max(times * p99(self._rest), FLOOR_SECONDS):

@@ -13,6 +13,7 @@ import time
 
 import httpx2
 
+from gameday.latency import again_and_again
 from gameday.scenario import Broke, held, scenario
 from gameday.stage import Body, Stage
 
@@ -79,8 +80,9 @@ def interim_answers(stage: Stage) -> str:
     instance = stage.instance("evil", "evil")
     path = "/tenants/evil/workloads/evil/proxy/1xx"
     with stage.others() as others:
-        asked = stage.codes(8, lambda _: stage.rest.get(path, timeout=60))
-        codes = [future.result() for future in asked]
+        for _ in again_and_again():
+            asked = stage.codes(8, lambda _: stage.rest.get(path, timeout=60))
+            codes = [future.result() for future in asked]
     stage.rest.post(f"/instances/{instance}/destroy")
     held(codes and set(codes) <= {502, 504}, f"the proxy answered {codes}")
     return f"answered {sorted(set(codes))}; {others}"
@@ -178,8 +180,9 @@ def huge_definition(stage: Stage) -> str:
         },
     }
     with stage.others() as others:
-        answer = stage.kube.post(CRDS, json=definition("rules", schema))
-    stage.kube.delete(f"{CRDS}/rules.gameday.example.com")
+        for _ in again_and_again():
+            answer = stage.kube.post(CRDS, json=definition("rules", schema))
+            stage.kube.delete(f"{CRDS}/rules.gameday.example.com")
     held(answer.status_code < 500, f"it was answered {answer.status_code} {answer.text[:200]}")
     return f"answered {answer.status_code}; {others}"
 
