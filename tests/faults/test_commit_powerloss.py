@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import VolumeUnfit
 from tests.faults.powerloss.commit_program import CASES, PLACES, Case, again, shown
 from tests.faults.powerloss.disk import Disk, Image

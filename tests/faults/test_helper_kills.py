@@ -19,7 +19,7 @@ import pytest
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Answer, Body, Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.agent.server import Server
 from boilerhouse.helper import wire
 from boilerhouse.helper.wire import RestoreOrder, Saved, SaveOrder, Version
@@ -49,7 +49,7 @@ class Program:
     ) -> bytes:
         """Ask until it is done; `Refused` or `Unreachable` otherwise."""
         headers = {
-            protocol.TOKEN: HELPER_TOKEN,
+            TOKEN_HEADER: HELPER_TOKEN,
             protocol.AGENT: f"127.0.0.1:{agent}",
             protocol.AGENT_TOKEN: TOKEN,
         }

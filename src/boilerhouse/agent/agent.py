@@ -27,9 +27,10 @@ from boilerhouse.agent.identity import IdentityDirectory
 from boilerhouse.agent.message import Answer, Handler, Request, json_answer
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import IdentityFiles, Refused, State, Usage
+from boilerhouse.agent.protocol import IdentityFiles, State, Usage
 from boilerhouse.agent.quota import DiskQuota, Quota
 from boilerhouse.agent.record import Record
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.restoring import Restores
 from boilerhouse.agent.saving import Saves
 from boilerhouse.agent.server import Server

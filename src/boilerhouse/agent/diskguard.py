@@ -31,8 +31,9 @@ from boilerhouse.agent.disklimit import SLACK, DiskLimit, Shortage
 from boilerhouse.agent.diskmonitor import ENDANGERED, FreeSpace
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import Refused, Usage
+from boilerhouse.agent.protocol import Usage
 from boilerhouse.agent.quota import DiskQuota
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
 

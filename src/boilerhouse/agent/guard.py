@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 
 from boilerhouse.agent.message import Request
-from boilerhouse.agent.protocol import TOKEN, Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 
 
 class TokenGuard:
@@ -21,6 +21,8 @@ class TokenGuard:
 
     def check(self, request: Request) -> None:
         """Raise `Refused` unless the request shows the token."""
-        shown = request.headers.get(TOKEN, "").encode("latin-1", "replace")
+        shown = request.headers.get(TOKEN_HEADER, "").encode("latin-1", "replace")
         if not hmac.compare_digest(shown, self._token):
-            raise Refused(401, "unauthorized", f"the header {TOKEN} does not hold the right token")
+            raise Refused(
+                401, "unauthorized", f"the header {TOKEN_HEADER} does not hold the right token"
+            )

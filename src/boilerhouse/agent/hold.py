@@ -23,8 +23,8 @@ from pathlib import Path
 
 from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.record import Record, draft_of, unwritten
+from boilerhouse.agent.refusal import Refused
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ import os
 import shutil
 from pathlib import Path
 
-from boilerhouse.agent.protocol import IdentityFiles, Refused
+from boilerhouse.agent.protocol import IdentityFiles
+from boilerhouse.agent.refusal import Refused
 
 _CURRENT = "..data"
 _NAMES = {

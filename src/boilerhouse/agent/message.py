@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from boilerhouse.agent.protocol import JSON, Refused
+from boilerhouse.agent.refusal import JSON, Refused
 
 
 class Body:

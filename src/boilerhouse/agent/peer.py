@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from boilerhouse.agent import framing
 from boilerhouse.agent.framing import Broken, Head, ReceivedBody
 from boilerhouse.agent.message import Answer, Request
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 
 CONNECT = 5.0
 PATIENCE = 60.0  # for an answer to begin

@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-# `Authorization` is eaten by the API server's proxy on the way to the helper.
+from boilerhouse.agent.refusal import Refused
+
 # In the answers of `/state` and of a save: the tenant is being halted, and does not stand yet.
 HALTING = "x-boilerhouse-halting"
-TOKEN = "x-boilerhouse-token"  # noqa: S105  the header's name
 AGENT = "x-boilerhouse-agent"  # to the helper only: host:port of the agent that is meant
 AGENT_TOKEN = "x-boilerhouse-agent-token"  # noqa: S105  to the helper only: passed on as TOKEN
-ANSWERED_BY = "x-boilerhouse-answered-by"  # by it a proxy's own errors are told from ours
 
 STARTED = "/started"
 READY = "/ready"
@@ -33,7 +32,6 @@ THAW = "/thaw"
 RESTORE = "/restore"
 STATE = "/state"
 
-JSON = "application/json"
 BYTES = "application/octet-stream"
 GZIP = "application/gzip"
 SAVE_FAILED = "save-failed"  # code of the answer that says why a stream broke off
@@ -41,27 +39,6 @@ SAVE_FAILED = "save-failed"  # code of the answer that says why a stream broke o
 FILE_LIMIT = 256 << 20  # of one file written through the agent
 LISTING_LIMIT = 10_000  # entries of one directory
 SMALL_LIMIT = 64 << 10  # of a body that is read whole
-
-
-class Refused(Exception):
-    """An answer that is not a success: HTTP status, a code for programs, a sentence for people."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-
-    def body(self) -> bytes:
-        return json.dumps({"error": str(self), "code": self.code}).encode()
-
-    @classmethod
-    def of(cls, status: int, body: bytes) -> Refused:
-        """Read an answer that is not a success, whatever its body holds."""
-        try:
-            told = json.loads(body)
-            return cls(status, str(told["code"]), str(told["error"]))
-        except (ValueError, KeyError, TypeError):
-            return cls(status, "unknown", f"answered {status}: {body[:200]!r}")
 
 
 @dataclass(frozen=True, slots=True)

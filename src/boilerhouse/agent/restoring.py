@@ -27,8 +27,9 @@ from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.message import Body
 from boilerhouse.agent.processes import Processes
-from boilerhouse.agent.protocol import Refused, RestoreReport
+from boilerhouse.agent.protocol import RestoreReport
 from boilerhouse.agent.record import Baseline, Record, Restored
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.settling import Settling, boot
 
 COLD = "cold"

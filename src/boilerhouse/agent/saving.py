@@ -28,8 +28,9 @@ from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.message import Answer, Body, json_answer
 from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import GZIP, SAVE_FAILED, Refused, SaveReport, Unchanged
+from boilerhouse.agent.protocol import GZIP, SAVE_FAILED, SaveReport, Unchanged
 from boilerhouse.agent.record import Baseline, Record
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.settling import Settling
 
 log = logging.getLogger(__name__)

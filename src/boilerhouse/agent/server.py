@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote
 from boilerhouse.agent import framing
 from boilerhouse.agent.framing import Broken, Head, ReceivedBody
 from boilerhouse.agent.message import Answer, Handler, Request, refusal
-from boilerhouse.agent.protocol import ANSWERED_BY, Refused
+from boilerhouse.agent.refusal import ANSWERED_BY, Refused
 from boilerhouse.core.connections import AGENTS
 
 log = logging.getLogger(__name__)

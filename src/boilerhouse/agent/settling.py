@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from boilerhouse.agent.overlays import DIRECTORY
-from boilerhouse.agent.protocol import Refused
 from boilerhouse.agent.record import Record
+from boilerhouse.agent.refusal import Refused
 
 log = logging.getLogger(__name__)
 

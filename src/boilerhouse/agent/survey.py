@@ -22,7 +22,8 @@ from pathlib import Path
 
 from boilerhouse.agent.counting import Count, Linked
 from boilerhouse.agent.overlays import DIRECTORY, Overlays, refused
-from boilerhouse.agent.protocol import Changes, Refused, Usage
+from boilerhouse.agent.protocol import Changes, Usage
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.treewalk import Walk
 from boilerhouse.agent.unlinked import unlinked
 from boilerhouse.core.clock import Clock

@@ -20,7 +20,7 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.mistakes import in_words

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from litestar.di import NamedDependency
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.activity import Activity
 from boilerhouse.api.auth import Auth
 from boilerhouse.api.errors import not_found

@@ -16,11 +16,11 @@ from boilerhouse.api.app import application
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.house import House
 from boilerhouse.core import connections
+from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.core.supervision import supervised
 from boilerhouse.listening import Listener, ListenError, bind
 
 PORT = 3000
-KEY_VARIABLE = "BOILERHOUSE_API_KEY"
 
 
 KEY_CHARACTERS = 16

@@ -18,7 +18,7 @@ from litestar import Request
 from litestar.exceptions import HTTPException
 
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import HungUp
 from boilerhouse.api.house import House

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from boilerhouse.cli.rest import KEY_VARIABLE, URL_VARIABLE
+from boilerhouse.core.environment import KEY_VARIABLE, URL_VARIABLE
 from boilerhouse.version import version
 
 

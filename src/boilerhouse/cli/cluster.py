@@ -20,7 +20,7 @@ import structlog
 import uvloop
 
 from boilerhouse.api import signing
-from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
+from boilerhouse.api.serving import address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.descriptors import TooFewDescriptors, take_descriptors
 from boilerhouse.cli.household import Means, household, operator_of
@@ -28,6 +28,7 @@ from boilerhouse.cli.outlet import complain
 from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core import connections, supervision
 from boilerhouse.core.clock import new_uid
+from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.routes import Direct, Proxied
 from boilerhouse.instances.settings import Settings

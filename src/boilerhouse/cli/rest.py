@@ -19,9 +19,9 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import msgspec
 
+from boilerhouse.core.environment import KEY_VARIABLE, URL_VARIABLE
+
 DEFAULT_URL = "http://127.0.0.1:3000"
-URL_VARIABLE = "BOILERHOUSE_URL"
-KEY_VARIABLE = "BOILERHOUSE_API_KEY"
 PATIENCE = 30.0
 
 FAILED = 1

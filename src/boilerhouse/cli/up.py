@@ -21,7 +21,7 @@ import structlog
 
 from boilerhouse.api import signing
 from boilerhouse.api.auth import is_loopback
-from boilerhouse.api.serving import KEY_VARIABLE, address_of, bind_api
+from boilerhouse.api.serving import address_of, bind_api
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
 from boilerhouse.cli.advice import KINDS, Advice, not_watched
@@ -32,6 +32,7 @@ from boilerhouse.cli.household import Means, household, operator_of
 from boilerhouse.cli.outlet import STDOUT, complain
 from boilerhouse.cli.startup import UpLine
 from boilerhouse.cli.stopping import stop_on_signals
+from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings

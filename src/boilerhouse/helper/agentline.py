@@ -13,7 +13,7 @@ from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.peer import Peer
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class AgentLine:
         patience: float,
     ) -> Answer:
         """Ask; the answer's body is still to come."""
-        request = Request(method, path, query, {protocol.TOKEN: self._token}, body or Body())
+        request = Request(method, path, query, {TOKEN_HEADER: self._token}, body or Body())
         try:
             answer = await self._reach(self._host, self._port, patience)(request)
             if answer.status < 300:

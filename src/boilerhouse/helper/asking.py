@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.agents import Agents, AgentUnavailable
 from boilerhouse.helper.layout import SECRET
@@ -65,7 +65,7 @@ class Asking:
         if pod:
             agent = await self._agents.find(pod, uid)
             headers = {protocol.AGENT: agent.address, protocol.AGENT_TOKEN: agent.token}
-        headers[protocol.TOKEN] = self._token or await self._look_up_token()
+        headers[TOKEN_HEADER] = self._token or await self._look_up_token()
         request = Request(method, path, tuple(query), headers, body or Body())
         try:
             answer = await self._route(request)

@@ -15,6 +15,7 @@ from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Body, Handler
 from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import Changes, IdentityFiles, Listing, Usage
+from boilerhouse.agent.refusal import JSON
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.asking import ANSWER_LIMIT, Asking, HelperUnavailable
 from boilerhouse.helper.layout import TO_AGENT
@@ -63,7 +64,7 @@ class HelperClient:
         """Open a file of an instance to be read in pieces, or list a directory."""
         answer = await self._asking.open("GET", _FILES, [("path", path)], pod=pod, uid=uid)
         try:
-            if answer.headers.get("content-type") == protocol.JSON:
+            if answer.headers.get("content-type") == JSON:
                 yield Listing.decode(await answer.body.read(ANSWER_LIMIT))
             else:
                 yield answer.body

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.transfer import Threads
 

@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from boilerhouse.agent.protocol import Changes, Refused, Usage
+from boilerhouse.agent.protocol import Changes, Usage
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry

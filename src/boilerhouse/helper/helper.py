@@ -18,7 +18,7 @@ from boilerhouse.agent import protocol
 from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.agent.server import Server
 from boilerhouse.helper import wire
 from boilerhouse.helper.agentline import Reach, address, by_network
@@ -88,7 +88,7 @@ class Helper:
             request.method,
             verb[1],
             request.query,
-            {protocol.TOKEN: request.headers.get(protocol.AGENT_TOKEN, "")},
+            {TOKEN_HEADER: request.headers.get(protocol.AGENT_TOKEN, "")},
             request.body,
         )
         return await self._ask(self._reach(host, port, _FORWARDED[verb]), onwards)

@@ -16,7 +16,7 @@ from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.archive.reader import Reader
 from boilerhouse.agent.archive.sketch import Sketch
 from boilerhouse.agent.archive.source import Inflater, Source
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import Incoming
 
 _PIECE = 256 << 10

@@ -6,7 +6,8 @@ version by digest ─► ArchiveBody ─► POST /restore ─► Restored
 from __future__ import annotations
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.protocol import Refused, RestoreReport
+from boilerhouse.agent.protocol import RestoreReport
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.agentline import AgentLine, read_small
 from boilerhouse.helper.store.intact import corrupt
 from boilerhouse.helper.store.places import Place

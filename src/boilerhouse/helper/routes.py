@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 from boilerhouse.agent.message import Answer, Body, Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import ANSWERED_BY, Refused
+from boilerhouse.agent.refusal import ANSWERED_BY, Refused
 from boilerhouse.core.names import HELPER_PORT
 from boilerhouse.helper.agents import reached_at
 from boilerhouse.helper.layout import POD

@@ -18,7 +18,8 @@ from dataclasses import replace
 from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Answer
-from boilerhouse.agent.protocol import Refused, SaveReport, Unchanged
+from boilerhouse.agent.protocol import SaveReport, Unchanged
+from boilerhouse.agent.refusal import JSON, Refused
 from boilerhouse.core.clock import token
 from boilerhouse.helper import jobs
 from boilerhouse.helper.agentline import AgentLine, read_small, unreachable
@@ -83,7 +84,7 @@ class Saver:
             ("round", str(order.round)),
         )
         answer = await _at_rest(agent, query, place)
-        if answer.headers.get("content-type") == protocol.JSON:
+        if answer.headers.get("content-type") == JSON:
             digest = (await read_small(answer, Unchanged.decode)).digest
             shelf = await self._threads.run(self._store.shelf, where)
             stored = shelf.newest(digest)

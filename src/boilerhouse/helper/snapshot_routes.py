@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from boilerhouse.agent import protocol
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answer
-from boilerhouse.agent.protocol import SMALL_LIMIT, Refused
+from boilerhouse.agent.protocol import SMALL_LIMIT
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.agentline import Reach, line
 from boilerhouse.helper.exchanging import Exchanges

@@ -27,7 +27,7 @@ from tests.mutants import hook
 if __name__ == "__main__":
     hook.install()  # before what may be wrong is imported
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.places import Place
 from tests.faults.powerloss.recorder import mark
 from tests.faults.powerloss.snapshot_program import MISTAKES

@@ -19,8 +19,9 @@ from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.message import Body, Request
 from boilerhouse.agent.peer import Peer
 from boilerhouse.agent.processes import Process
-from boilerhouse.agent.protocol import TOKEN, State
+from boilerhouse.agent.protocol import State
 from boilerhouse.agent.quota import Quota
+from boilerhouse.agent.refusal import TOKEN_HEADER
 from boilerhouse.core.clock import Clock, SystemClock
 
 SECRET = "the-token-of-this-agent"
@@ -89,7 +90,7 @@ class Rig:
     ) -> Told:
         content = body if isinstance(body, Body) else Body(body)
         answer = await Peer("127.0.0.1", self.port)(
-            Request(method, path, query, {TOKEN: token}, content)
+            Request(method, path, query, {TOKEN_HEADER: token}, content)
         )
         try:
             return Told(answer.status, await answer.body.read(1 << 24), dict(answer.headers))

@@ -16,7 +16,8 @@ import pytest
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body, Request, answering
-from boilerhouse.agent.protocol import TOKEN, Refused, RestoreReport
+from boilerhouse.agent.protocol import RestoreReport
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.core.clock import SystemClock
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
@@ -138,7 +139,7 @@ async def test_who_waits_for_the_files_is_told_that_they_are_there(tmp_path: Pat
     agent = Agent(config, Tenants(), SystemClock())
     query = (("digest", DIGEST), ("mode", "cold"))
     for body in (OTHER, DATA):
-        request = Request("POST", "/restore", query, {TOKEN: SECRET}, Body(body))
+        request = Request("POST", "/restore", query, {TOKEN_HEADER: SECRET}, Body(body))
         await answering(agent.handle)(request)
         assert told == ([] if body == OTHER else [{"a": b"1", "b": b"two"}])
     await agent.stop()
@@ -203,7 +204,7 @@ async def test_a_stream_that_breaks_off_is_tried_again_from_the_start(rig: Rig) 
     query = (("digest", DIGEST), ("mode", "restart"))
     with pytest.raises(Broken):
         await rig.agent.handle(
-            Request("POST", "/restore", query, {TOKEN: SECRET}, Breaks(OTHER[:-1]))
+            Request("POST", "/restore", query, {TOKEN_HEADER: SECRET}, Breaks(OTHER[:-1]))
         )
     assert (await rig.state()).frozen
     (rig.workspace / "half").write_bytes(b"")
@@ -249,7 +250,7 @@ async def test_one_restore_at_a_time(rig: Rig) -> None:
 
     query = (("digest", DIGEST), ("mode", "restart"))
     first = asyncio.create_task(
-        rig.agent.handle(Request("POST", "/restore", query, {TOKEN: SECRET}, Slow()))
+        rig.agent.handle(Request("POST", "/restore", query, {TOKEN_HEADER: SECRET}, Slow()))
     )
     await halted.wait()
     told = await rig.restore(OTHER)
@@ -279,7 +280,9 @@ async def test_an_agent_that_ends_writes_nothing_any_more(tmp_path: Path) -> Non
     query = (("digest", DIGEST), ("mode", "restart"))
     async with running(tmp_path) as rig:
         restoring = asyncio.create_task(
-            rig.agent.handle(Request("POST", "/restore", query, {TOKEN: SECRET}, Halting(b"")))
+            rig.agent.handle(
+                Request("POST", "/restore", query, {TOKEN_HEADER: SECRET}, Halting(b""))
+            )
         )
         await halted.wait()
         assert content(rig)
@@ -290,7 +293,9 @@ async def test_an_agent_that_ends_writes_nothing_any_more(tmp_path: Path) -> Non
     assert refused.value.status == 500
     assert not rig.workspace.exists()
     with pytest.raises(Refused, match="ends"):
-        await rig.agent.handle(Request("POST", "/restore", query, {TOKEN: SECRET}, Body(DATA)))
+        await rig.agent.handle(
+            Request("POST", "/restore", query, {TOKEN_HEADER: SECRET}, Body(DATA))
+        )
 
 
 @pytest.mark.parametrize(

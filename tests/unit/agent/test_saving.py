@@ -16,7 +16,8 @@ import pytest
 from boilerhouse.agent import saving
 from boilerhouse.agent.message import Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import HALTING, TOKEN, IdentityFiles, SaveReport
+from boilerhouse.agent.protocol import HALTING, IdentityFiles, SaveReport
+from boilerhouse.agent.refusal import TOKEN_HEADER
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna", "token", "http://api").encode()
@@ -94,7 +95,9 @@ async def test_what_changes_meanwhile_is_told(rig: Rig) -> None:
     """A difference between before and after makes a save unstable: it cannot be committed."""
     # More than fits into the pipes: the worker cannot be through with its second look yet.
     (rig.workspace / "a").write_bytes(os.urandom(4 << 20))
-    answer = await rig.agent.handle(Request("POST", "/save", (("id", "a1"),), {TOKEN: SECRET}))
+    answer = await rig.agent.handle(
+        Request("POST", "/save", (("id", "a1"),), {TOKEN_HEADER: SECRET})
+    )
     sent = await anext(answer.body)
     (rig.workspace / "late").write_bytes(b"")
     async for piece in answer.body:
@@ -113,7 +116,7 @@ async def test_a_stream_that_is_not_read_to_its_end_lets_the_tenant_run(rig: Rig
     """The connection breaks in the middle: thawed, and the save says why it failed."""
     (rig.workspace / "a").write_bytes(os.urandom(12 << 20))
     answer = await Peer("127.0.0.1", rig.port)(
-        Request("POST", "/save", (("id", "a1"),), {TOKEN: SECRET})
+        Request("POST", "/save", (("id", "a1"),), {TOKEN_HEADER: SECRET})
     )
     await anext(answer.body)
     assert (await rig.ask("GET", "/save", ("id", "a1"))).status == 409
@@ -129,7 +132,7 @@ async def test_a_stream_that_is_not_read_to_its_end_lets_the_tenant_run(rig: Rig
 async def test_a_newer_save_ends_an_older_one(rig: Rig) -> None:
     """The helper was restarted in the middle: what it asks now counts; the tenant stays halted."""
     (rig.workspace / "a").write_bytes(os.urandom(12 << 20))
-    old = await rig.agent.handle(Request("POST", "/save", (("id", "a1"),), {TOKEN: SECRET}))
+    old = await rig.agent.handle(Request("POST", "/save", (("id", "a1"),), {TOKEN_HEADER: SECRET}))
     await anext(old.body)
     new = await rig.save(identifier="a2")
     with pytest.raises(Unreachable, match="another save"):
@@ -147,7 +150,9 @@ async def test_a_helper_that_falls_silent_is_not_waited_for(
     monkeypatch.setattr(saving, "SILENCE", 0.05)
     monkeypatch.setattr(saving, "WORD", 0.05)
     (rig.workspace / "a").write_bytes(os.urandom(4 << 20))
-    stuck = await rig.agent.handle(Request("POST", "/save", (("id", "a1"),), {TOKEN: SECRET}))
+    stuck = await rig.agent.handle(
+        Request("POST", "/save", (("id", "a1"),), {TOKEN_HEADER: SECRET})
+    )
     await anext(stuck.body)
     async with asyncio.timeout(10):
         while (await rig.state()).frozen:  # noqa: ASYNC110  asked as anybody would

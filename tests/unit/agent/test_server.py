@@ -11,7 +11,7 @@ import pytest
 from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.message import Answer, Body, Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.server import REFUSALS, Server
 from boilerhouse.core.connections import AGENTS
 from tests.unit.agent.rig import SECRET, Rig, listening

@@ -11,6 +11,7 @@ from typing import Any
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Answer, Body, Handler, Request, answering
+from boilerhouse.agent.refusal import TOKEN_HEADER
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.helper import wire
 from boilerhouse.helper.helper import Helper
@@ -42,7 +43,7 @@ class Bench:
     ) -> Answer:
         """Ask; `Refused` unless it is a success."""
         headers = {
-            protocol.TOKEN: HELPER_TOKEN,
+            TOKEN_HEADER: HELPER_TOKEN,
             protocol.AGENT: f"127.0.0.1:{agent}",
             protocol.AGENT_TOKEN: TOKEN,
         }

@@ -11,7 +11,8 @@ from boilerhouse.agent import protocol
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Answer, Body, Request, json_answer
 from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.protocol import Refused, RestoreReport, SaveReport, State, Unchanged
+from boilerhouse.agent.protocol import RestoreReport, SaveReport, State, Unchanged
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 
 TOKEN = "the-token-of-this-agent"
 PIECE = 64 << 10
@@ -43,7 +44,7 @@ class Pretender:
     _report: dict[str, SaveReport] = field(default_factory=dict)
 
     async def __call__(self, request: Request) -> Answer:
-        if request.headers.get(protocol.TOKEN) != TOKEN:
+        if request.headers.get(TOKEN_HEADER) != TOKEN:
             raise Refused(401, "unauthorized", "no")
         verb = f"{request.method} {request.path}"
         self.asked.append(verb)

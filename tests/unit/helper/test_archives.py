@@ -15,7 +15,7 @@ import pytest
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.wire import Version

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.protocol import Listing, Refused
+from boilerhouse.agent.protocol import Listing
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.names import AGENT_PORT

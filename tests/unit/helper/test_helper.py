@@ -10,7 +10,7 @@ import pytest
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.store.store import Store
 from tests.unit.agent.rig import SECRET, listening
@@ -27,7 +27,7 @@ def request(
     body: Body | None = None,
     query: tuple[tuple[str, str], ...] = (),
 ) -> Request:
-    headers = {protocol.TOKEN: token, protocol.AGENT: agent, protocol.AGENT_TOKEN: agent_token}
+    headers = {TOKEN_HEADER: token, protocol.AGENT: agent, protocol.AGENT_TOKEN: agent_token}
     return Request(method, path, query, headers, body or Body())
 
 

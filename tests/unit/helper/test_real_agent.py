@@ -12,7 +12,7 @@ import pytest
 
 from boilerhouse.agent.archive.model import Limits
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.claims.snapshots import UnfitVersion
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper.agents import Agents

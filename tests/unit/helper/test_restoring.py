@@ -11,7 +11,7 @@ import pytest
 
 from boilerhouse.agent.framing import Broken
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import snapshot_routes, wire
 from tests.unit.helper.bench import Bench, working
 from tests.unit.helper.test_saving import refused

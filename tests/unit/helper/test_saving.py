@@ -12,7 +12,7 @@ import pytest
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.store import volume

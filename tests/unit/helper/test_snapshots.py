@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent.message import Body
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.server import Server
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper import snapshot_routes

@@ -16,7 +16,7 @@ import msgspec
 from litestar import Request, get
 from litestar.params import FromPath
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.house import House, TheHouse

@@ -18,7 +18,7 @@ import msgspec
 from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import ADMIN, caller_of
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import Connected

@@ -25,7 +25,7 @@ from litestar.openapi.spec import (
 )
 from litestar.params import FromPath, QueryParameter
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem, bad_request, not_found
 from boilerhouse.api.house import House, TheHouse

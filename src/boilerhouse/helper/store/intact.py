@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import clear_errors, digest_of
 from boilerhouse.helper.wire import Version
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.names import is_tenant_id
 from boilerhouse.helper.store import places, rules

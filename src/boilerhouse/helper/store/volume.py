@@ -23,7 +23,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import token
 from boilerhouse.helper.store import places
 

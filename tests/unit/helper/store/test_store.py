@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store import places, store
 from boilerhouse.helper.store.places import Place
 from tests.unit.helper.store.shop import ANNA, Shop, digest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.protocol import Refused
+from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.helper.store.locks import Locks
 from boilerhouse.helper.store.store import Store
