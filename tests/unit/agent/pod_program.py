@@ -1,4 +1,4 @@
-"""A Pod's process namespace: `python -m tests.unit.agent.pod_program STORY` as its first process.
+"""A Pod's process namespace: `python -m tests.unit.agent.pod_program STORY` as its pid 1.
 
 The first process stands for the pause container. The tenant's programs and the agent are its
 children, as in a Pod whose containers share one process namespace. The agent's part of a story

@@ -96,8 +96,9 @@ def test_without_the_extra_the_sentence_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Installed without what one machine needs, it says how to install that."""
-    monkeypatch.delitem(sys.modules, "boilerhouse.embedded.http.certificates", raising=False)
-    monkeypatch.delattr("boilerhouse.embedded.http.certificates", raising=False)
+    module = "boilerhouse.embedded.http.certificates"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.delattr(module, raising=False)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(pki.PkiError, match=r"pip install 'boilerhouse\[embedded\]'"):
         pki.ensure(tmp_path / "pki", SystemClock())

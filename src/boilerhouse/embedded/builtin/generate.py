@@ -5,7 +5,8 @@ Go modules k8s.io/*       ──► which empty values are kept, always, never �
 
 Run by hand when the Kubernetes version we compare with moves, and commit the result:
 
-    python -m boilerhouse.embedded.builtin.generate --kubeconfig FILE --modules ~/go/pkg/mod/k8s.io
+    python -m boilerhouse.embedded.builtin.generate --kubeconfig FILE \
+        --modules ~/go/pkg/mod/k8s.io
 
 Only facts are taken: no descriptions. Defaults that merely restate a type's zero value are left
 out, for they are not defaults. The OpenAPI document does not say whether `false` or `[]` sent by a

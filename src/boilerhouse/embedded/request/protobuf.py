@@ -57,8 +57,8 @@ def decode(data: bytes) -> dict[str, Any]:
 
 @cache
 def _messages() -> Mapping[str, Message]:
-    data = resources.files("boilerhouse.embedded.builtin").joinpath("messages.json").read_bytes()
-    return _DECODER.decode(data)
+    builtin = resources.files("boilerhouse.embedded.builtin")
+    return _DECODER.decode(builtin.joinpath("messages.json").read_bytes())
 
 
 def _name(api_version: str, kind: str) -> str:
