@@ -21,11 +21,11 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.resources import CONFIG_MAPS
-from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.resources import CONFIG_MAPS
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.kube.wire import Request
 
 OBJECTS = 10_000
 WATCHERS = 1_000

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.figures import Figure, milliseconds
-from boilerhouse.agent.archive.clearing import empty
-from boilerhouse.agent.archive.model import Limits, Owners
-from boilerhouse.agent.archive.packer import Packer, fingerprint
-from boilerhouse.agent.archive.unpacker import Unpacker
+from boilerhouse.platform.archive.clearing import empty
+from boilerhouse.platform.archive.model import Limits, Owners
+from boilerhouse.platform.archive.packer import Packer, fingerprint
+from boilerhouse.platform.archive.unpacker import Unpacker
 
 FILES = 17_000
 BYTES = 200_000_000

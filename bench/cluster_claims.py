@@ -27,7 +27,6 @@ from cluster.places import Places
 
 from bench.figures import Figure, milliseconds, percentile
 from boilerhouse import catalogue
-from boilerhouse.agent.peer import Peer
 from boilerhouse.claims.model import Source
 from boilerhouse.core.clock import SystemClock, rfc3339
 from boilerhouse.helper.agents import Agents
@@ -36,11 +35,12 @@ from boilerhouse.helper.filing import HelperSnapshots
 from boilerhouse.helper.layout import SECRET
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import from_kubeconfig
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import (
+from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import from_kubeconfig
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import (
     CONFIG_MAPS,
     CRDS,
     NAMESPACES,
@@ -49,10 +49,10 @@ from boilerhouse.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from boilerhouse.kube.status import NotFound
-from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream, Transport
-from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream, Transport
+from boilerhouse.platform.rpc.peer import Peer
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.images import TrustedImages
 from boilerhouse.workloads.objects import WORKLOADS

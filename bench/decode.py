@@ -11,7 +11,7 @@ import msgspec
 from kubernetes.client import ApiClient
 
 from bench.figures import Figure
-from boilerhouse.kube.kinds import Page, Pod
+from boilerhouse.platform.kube.kinds import Page, Pod
 
 PODS = 1_000
 

@@ -4,7 +4,7 @@ every turn of a loop ─► processor time of its thread ─► over 1 s ─► 
 
 Judged by the thread's own processor time, so a busy machine fails nothing. Tests that hold their
 loop on purpose are marked `stalls`. Programs that tests start have the product's own watchdog
-(loop/watchdog.py), whose lines are read by what starts them.
+(platform/loop/watchdog.py), whose lines are read by what starts them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.loop.watchdog import places
+from boilerhouse.platform.loop.watchdog import places
 
 LONGEST = 1.0  # seconds of processor time
 LOOK = 0.1  # seconds between two looks for the stack

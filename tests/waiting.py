@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Object
-from boilerhouse.kube.resources import Resource
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Object
+from boilerhouse.platform.kube.resources import Resource
 
 T = TypeVar("T", bound=Object)
 

@@ -28,10 +28,10 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.kube.config import Config, from_kubeconfig
-from boilerhouse.kube.status import Unavailable
-from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream, Transport
+from boilerhouse.platform.kube.config import Config, from_kubeconfig
+from boilerhouse.platform.kube.status import Unavailable
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream, Transport
 
 
 class World(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from boilerhouse.kube.wire import Transport
+from boilerhouse.platform.kube.wire import Transport
 from tests.contract.driver import Api
 from tests.contract.objects import GADGETS, WIDGETS, Body
 from tests.worlds import EmbeddedWorld, RealWorld, ServedWorld, World

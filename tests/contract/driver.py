@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from boilerhouse.kube import wire
-from boilerhouse.kube.wire import Reply, Request, Transport
+from boilerhouse.platform.kube import wire
+from boilerhouse.platform.kube.wire import Reply, Request, Transport
 
 Body = dict[str, Any]
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Bare, ConfigMap
-from boilerhouse.kube.resources import (
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Bare, ConfigMap
+from boilerhouse.platform.kube.resources import (
     CONFIG_MAPS,
     CRDS,
     NAMESPACES,
@@ -18,7 +18,7 @@ from boilerhouse.kube.resources import (
     RESOURCE_QUOTAS,
     Resource,
 )
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     AlreadyExists,
     BadRequest,
     Conflict,

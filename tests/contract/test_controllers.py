@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import Any
 
 from boilerhouse.core.clock import SystemClock, rng
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.leader import Elector, LeaseTiming
-from boilerhouse.kube.resources import CONFIG_MAPS, Key
-from boilerhouse.kube.wire import Transport
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.leader import Elector, LeaseTiming
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, Key
+from boilerhouse.platform.kube.wire import Transport
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
 from tests.contract.driver import Api
 from tests.worlds import World
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from boilerhouse import catalogue
 from boilerhouse.core.crd import CustomResource
-from boilerhouse.kube.wire import JSON_PATCH
+from boilerhouse.platform.kube.wire import JSON_PATCH
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body
 from tests.worlds import World

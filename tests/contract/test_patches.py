@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.kube.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from boilerhouse.platform.kube.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from tests.contract.driver import Api
 from tests.contract.objects import config_map, pod, widget
 

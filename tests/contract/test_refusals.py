@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from boilerhouse.kube.wire import JSON, STRATEGIC_PATCH, YAML
+from boilerhouse.platform.kube.wire import JSON, STRATEGIC_PATCH, YAML
 from tests.contract.driver import Api
 from tests.contract.objects import config_map, pod, widget
 

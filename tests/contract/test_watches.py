@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.wire import Request
 from tests.contract.driver import Api, Events
 from tests.contract.objects import config_map, pod, widget
 from tests.worlds import World

@@ -14,10 +14,10 @@ from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.kinds import Dynamic, Pod
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.kinds import Dynamic, Pod
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.wire import Reply, Request
 from tests.controllers.world import World, running
 
 SOON = timedelta(milliseconds=300)

@@ -8,8 +8,8 @@ from datetime import timedelta
 from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import Body, World, running
 

@@ -15,7 +15,7 @@ from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.claims.seen import SavedSeen
 from boilerhouse.core import names
-from boilerhouse.kube.resources import EVENTS, NODES
+from boilerhouse.platform.kube.resources import EVENTS, NODES
 from tests.controllers.world import NODE, World, opened, started
 from tests.unit.api.files import Files
 

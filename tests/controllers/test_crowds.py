@@ -13,8 +13,8 @@ from typing import Any
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.claims.seen import SavedSeen
 from boilerhouse.core import names
-from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.loop.rightofway import RightOfWay
 from tests.controllers.world import World, opened, started
 from tests.unit.api.files import Files
 

@@ -26,7 +26,7 @@ from boilerhouse.claims.snapshots import (
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339
 from boilerhouse.instances.build import RESTORE_VARIABLE
-from boilerhouse.kube.resources import EVENTS, PODS, Key
+from boilerhouse.platform.kube.resources import EVENTS, PODS, Key
 from tests.controllers.world import World, frozen, opened, started
 from tests.unit.api.files import Files
 

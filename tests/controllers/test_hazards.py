@@ -19,9 +19,9 @@ from boilerhouse.claims.model import Source
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, SECRETS, Key
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS, Key
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import World, frozen, opened, running_world, started
 from tests.e2e.tenants import eventually

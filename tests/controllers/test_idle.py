@@ -13,8 +13,8 @@ from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock, rfc3339_micro
 from boilerhouse.idle.verdict import ChangesSeen
-from boilerhouse.kube.resources import PODS, Key
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.resources import PODS, Key
 from tests.controllers.world import World, frozen, opened, started
 
 IDLE = {"timeoutSeconds": 60}

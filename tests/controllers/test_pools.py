@@ -6,8 +6,8 @@ from typing import Any
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import EVENTS, PODS, RESOURCE_QUOTAS, SECRETS
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import EVENTS, PODS, RESOURCE_QUOTAS, SECRETS
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import SPEC, World, running

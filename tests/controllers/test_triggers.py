@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boilerhouse.kube.resources import EVENTS
+from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.triggers.decide import NOT_BUILT
 from boilerhouse.triggers.objects import TRIGGERS
 from tests.controllers.world import World

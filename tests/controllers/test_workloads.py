@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boilerhouse.kube.resources import EVENTS
+from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.controllers.world import World
 

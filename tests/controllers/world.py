@@ -26,15 +26,15 @@ from boilerhouse.embedded.provision import NAMESPACE, provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
 from boilerhouse.instances.identity import Identity
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Object, Pod
-from boilerhouse.kube.resources import NODES, PODS, Key, Resource
-from boilerhouse.kube.status import NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Object, Pod
+from boilerhouse.platform.kube.resources import NODES, PODS, Key, Resource
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.files import Files

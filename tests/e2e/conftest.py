@@ -14,10 +14,10 @@ from cluster.places import Places
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import from_kubeconfig
-from boilerhouse.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
-from boilerhouse.kube.transport import Http
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import from_kubeconfig
+from boilerhouse.platform.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from boilerhouse.platform.kube.transport import Http
 from tests.e2e.homes import Home, beside_a_node, on_this_machine
 from tests.e2e.scene import Scene, opened
 from tests.e2e.stage import Stage, embedded, on_node

@@ -29,12 +29,12 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.helper import layout
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import from_kubeconfig
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import CRDS, NAMESPACES, PODS, SERVICE_ACCOUNTS
-from boilerhouse.kube.status import AlreadyExists, NotFound
-from boilerhouse.kube.transport import Http
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import from_kubeconfig
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from boilerhouse.platform.kube.status import AlreadyExists, NotFound
+from boilerhouse.platform.kube.transport import Http
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.e2e.houses import Body, House, program, programs

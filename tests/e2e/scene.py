@@ -13,9 +13,9 @@ from boilerhouse.embedded.kubelet.kubelet import Settings
 from boilerhouse.embedded.kubelet.room import Requests
 from boilerhouse.embedded.policy.quantity import parse
 from boilerhouse.embedded.world import World
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
 from tests.e2e.tenants import Body, eventually
 from tests.waiting import until
 

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 from cluster.images import BUSYBOX
 
-from boilerhouse.agent.message import Handler
 from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.product import Product
@@ -30,14 +29,21 @@ from boilerhouse.helper.layout import POD, VOLUME_CLAIM
 from boilerhouse.helper.routes import Proxied
 from boilerhouse.instances import build
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube import kinds
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import from_kubeconfig
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from boilerhouse.kube.transport import Http
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube import kinds
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import from_kubeconfig
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import (
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.workloads.model import WorkloadSpec
 from tests.waiting import until, until_found
 

@@ -10,7 +10,6 @@ import os
 
 import pytest
 
-from boilerhouse.agent.message import Body
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Terminal
 from boilerhouse.helper.agents import Agents
@@ -19,8 +18,9 @@ from boilerhouse.helper.identities import HelperIdentities
 from boilerhouse.helper.layout import POD
 from boilerhouse.helper.routes import Direct
 from boilerhouse.instances.identity import Identity
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.rpc.message import Body
 from tests.e2e.conftest import EMBEDDED, NODE
 from tests.e2e.stage import AGENT_TOKEN, Stage
 from tests.e2e.tenants import eventually

@@ -20,8 +20,8 @@ from boilerhouse.helper.wire import Saved
 from boilerhouse.instances import build
 from boilerhouse.instances.identity import Identity
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, SECRETS
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.workloads.model import WorkloadSpec
 from tests.e2e.stage import AGENT_TOKEN, Stage, workload
 from tests.e2e.tenants import eventually

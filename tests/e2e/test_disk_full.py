@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import EVENTS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import EVENTS
 from tests.e2e.homes import Home, on_this_machine, soon
 
 pytestmark = pytest.mark.timeout(600)

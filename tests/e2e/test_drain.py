@@ -15,9 +15,9 @@ import pytest
 
 from boilerhouse.disruptions.build import HELPER, INSTANCES
 from boilerhouse.disruptions.keep import BUDGETS
-from boilerhouse.kube.client import ALL, Client
-from boilerhouse.kube.resources import NODES, PODS
-from boilerhouse.kube.status import NotFound, TooManyRequests
+from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.kube.resources import NODES, PODS
+from boilerhouse.platform.kube.status import NotFound, TooManyRequests
 from tests.e2e.homes import Home, soon
 from tests.e2e.kubectl import Kubectl, binary
 

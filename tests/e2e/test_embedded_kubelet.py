@@ -8,9 +8,9 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import EVENTS, PODS
-from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import EVENTS, PODS
+from boilerhouse.platform.kube.status import BadRequest, NotFound, Unavailable
 from tests.e2e.scene import Scene, fetch
 from tests.e2e.tenants import Body, eventually, pod, server, sh
 

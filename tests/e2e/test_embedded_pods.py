@@ -12,18 +12,11 @@ import pytest
 from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.kubelet.stock import SEEDS, SIZE
-from boilerhouse.kube.exec import Channel
-from boilerhouse.kube.kinds import Node, Pod
-from boilerhouse.kube.resources import (
-    CONFIG_MAPS,
-    LEASES,
-    NODES,
-    PODS,
-    PVCS,
-    SECRETS,
-)
-from boilerhouse.kube.status import BadRequest, NotFound
-from boilerhouse.kube.wire import STRATEGIC_PATCH, Request
+from boilerhouse.platform.kube.exec import Channel
+from boilerhouse.platform.kube.kinds import Node, Pod
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, PVCS, SECRETS
+from boilerhouse.platform.kube.status import BadRequest, NotFound
+from boilerhouse.platform.kube.wire import STRATEGIC_PATCH, Request
 from tests.e2e.scene import Scene, opened
 from tests.e2e.tenants import Body, eventually, pod, sh
 

@@ -15,7 +15,7 @@ import pytest
 
 from boilerhouse.embedded.node import Session
 from boilerhouse.embedded.world import World
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 from tests.e2e.kubectl import Kubectl, binary
 
 pytestmark = pytest.mark.slow

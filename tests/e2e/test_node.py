@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from cluster.images import BUSYBOX, ECHO
 
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.exec import Channel
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.exec import Channel
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, NotFound
 from tests.waiting import until
 
 pytestmark = pytest.mark.node

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import PODS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import PODS
 from tests.e2e.homes import Home, on_this_machine, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -22,11 +22,11 @@ from cluster.images import BUSYBOX
 from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import from_kubeconfig
-from boilerhouse.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
-from boilerhouse.kube.status import AlreadyExists
-from boilerhouse.kube.transport import Http
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import from_kubeconfig
+from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
+from boilerhouse.platform.kube.status import AlreadyExists
+from boilerhouse.platform.kube.transport import Http
 from tests.e2e.houses import House, program, programs
 from tests.e2e.stage import kept_volume
 from tests.e2e.tenants import eventually

@@ -18,7 +18,7 @@ from boilerhouse.embedded.background import expiry, faults
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Key, Put, Remove, Store
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.wire import Reply, Request
 from tests.contract.driver import Api
 from tests.contract.objects import owned
 

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
-from boilerhouse.kube.cache import version
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.cache import version
+from boilerhouse.platform.kube.status import ApiError
 from tests.controllers.world import World, running_world
 
 

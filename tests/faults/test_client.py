@@ -8,12 +8,12 @@ import socket
 import pytest
 
 from boilerhouse.core.clock import rng
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, InternalError, Unavailable
-from boilerhouse.kube.transport import Http
-from tests.unit.kube.servers import Exchange, pod, pods, serving
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, InternalError, Unavailable
+from boilerhouse.platform.kube.transport import Http
+from tests.unit.platform.kube.servers import Exchange, pod, pods, serving
 
 
 async def test_reads_survive_dropped_connections() -> None:

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import VolumeUnfit
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.commit_program import CASES, PLACES, Case, again, shown
 from tests.faults.powerloss.disk import Disk, Image
 from tests.faults.powerloss.outcomes import fingerprint, outcomes

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from boilerhouse.core.clock import rng
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.transport import Http
-from tests.unit.kube.servers import Exchange, head, pod, pods, serving, status
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.transport import Http
+from tests.unit.platform.kube.servers import Exchange, head, pod, pods, serving, status
 
 # Seconds instead of minutes. Real sockets have real time.
 FAST = Timing(watch=1, margin=0.3, first_delay=0.01, longest_delay=0.1, too_short=0.01)

@@ -17,11 +17,11 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.transport import Http
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.transport import Http
 from tests.e2e.tenants import Body, eventually, pod, sh
 from tests.waiting import until
 from tests.worlds import absent

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.store.volume import VolumeUnfit
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.promises import lose_power, unfaithful
 from tests.faults.powerloss.recorder import Recording, build, record
 from tests.faults.powerloss.snapshot_program import KEEP, MISTAKES

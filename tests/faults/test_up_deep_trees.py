@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.kube.client import ALL, Client
-from boilerhouse.kube.resources import EVENTS
+from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.kube.resources import EVENTS
 from tests.e2e.homes import Home, on_this_machine, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -13,9 +13,9 @@ import pytest
 
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.names import claim_name
-from boilerhouse.embedded.storage.ballast import PIECES
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import EVENTS, NODES
+from boilerhouse.platform.files.ballast import PIECES
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import EVENTS, NODES
 from tests.e2e.homes import Home, on_this_machine, soon
 from tests.faults.conftest import loop_disk
 

@@ -14,7 +14,7 @@ import pytest
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
-from boilerhouse.embedded.storage.ballast import Ballast
+from boilerhouse.platform.files.ballast import Ballast
 from tests.e2e.homes import soon
 from tests.e2e.houses import program
 from tests.e2e.tenants import eventually

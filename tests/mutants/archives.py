@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _JUDGEMENT = "tests/security/archives/test_judgement.py::"
-_CREW = "tests/unit/agent/archive/test_crew.py::"
+_CREW = "tests/unit/platform/archive/test_crew.py::"
 
 MUTANTS = {
     "an upload is only counted": Mutant(
@@ -15,25 +15,25 @@ MUTANTS = {
         "tests/unit/helper/test_archives.py::test_what_no_instance_would_take",
     ),
     "an upload may lie below a link": Mutant(
-        "boilerhouse.agent.archive.sketch",
+        "boilerhouse.platform.archive.sketch",
         "        if found == OTHER:\n            raise through_link(parts[: number + 1])\n",
         "",
         _JUDGEMENT + "test_what_could_never_be_restored",
     ),
     "implied directories do not count": Mutant(
-        "boilerhouse.agent.archive.reader",
+        "boilerhouse.platform.archive.reader",
         "        self._implied += 1\n",
         "",
         _JUDGEMENT + "test_directories_that_a_long_name_implies_are_counted",
     ),
     "a file that is still to be made is not waited for": Mutant(
-        "boilerhouse.agent.archive.tree",
+        "boilerhouse.platform.archive.tree",
         "        if name in here.under_way:\n            self._crew.settle()\n",
         "",
         _CREW + "test_two_leave_behind_what_one_does",
     ),
     "a directory is finished before its files are there": Mutant(
-        "boilerhouse.agent.archive.crew",
+        "boilerhouse.platform.archive.crew",
         "        if not opened.batches:\n            opened.finish()\n",
         "        opened.finish()\n",
         _CREW + "test_a_directory_gets_its_time_after_its_last_file",

@@ -280,7 +280,7 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/kubelet/test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
     ),
     "half a piece of the reserve counts": Mutant(
-        "boilerhouse.embedded.storage.ballast",
+        "boilerhouse.platform.files.ballast",
         "return found.st_size == size and found.st_blocks * 512 >= size",
         "return found.st_size == size",
         "tests/unit/embedded/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
@@ -419,13 +419,13 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/agent/test_saving.py::test_a_tenant_that_ran_on_has_no_baseline",
     ),
     "a parent that waits in vfork is never at rest": Mutant(
-        "boilerhouse.agent.freezing",
+        "boilerhouse.platform.processes.freezing",
         "            if self._vforking.at_rest(pid, stopped, self.seconds):\n",
         "            if not pid:\n",
         _HALTING + "[vfork_hangs]",
     ),
     "a parent that waits for a disk is at rest": Mutant(
-        "boilerhouse.agent.freezing",
+        "boilerhouse.platform.processes.freezing",
         "            if self._vforking.at_rest(pid, stopped, self.seconds):\n",
         "            if pid:\n",
         _HALTING + "[a_disk_is_no_vfork]",
@@ -485,7 +485,7 @@ MUTANTS = _ELSEWHERE | {
         _STORE + "test_always_starting_clean_does_not_fill_the_volume",
     ),
     "a trailer is a header": Mutant(
-        "boilerhouse.listening",
+        "boilerhouse.platform.serving.listening",
         "        if not self._in_header:\n            return  # a trailer",
         "        if False:\n            return  # a trailer",
         "tests/unit/embedded/test_serving.py::test_a_trailer_is_no_header",

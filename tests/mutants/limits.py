@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_LISTENING = "tests/unit/test_listening.py::"
+_LISTENING = "tests/unit/platform/serving/test_listening.py::"
 _SHARES = "tests/unit/api/test_shares.py::"
-_CORRELATION = "tests/unit/loop/test_correlation.py::"
+_CORRELATION = "tests/unit/platform/loop/test_correlation.py::"
 _SWEEPS = "tests/unit/embedded/test_sweeps.py::"
 
 MUTANTS = {
     "a full listener accepts on": Mutant(
-        "boilerhouse.accepting",
+        "boilerhouse.platform.serving.accepting",
         "            self._wait_for_room()\n            return\n",
         "            pass\n",
         _LISTENING + "test_when_all_are_busy_the_next_one_waits_and_is_not_refused",
     ),
     "idle connections stay at the limit": Mutant(
-        "boilerhouse.listening",
+        "boilerhouse.platform.serving.listening",
         "            del self._idle[key]\n            end()\n            return True\n",
         "            return False\n",
         _LISTENING + "test_at_the_limit_the_longest_idle_connection_makes_room",
     ),
     "a detached connection counts for ever": Mutant(
-        "boilerhouse.accepting",
+        "boilerhouse.platform.serving.accepting",
         "        super().close()\n        self._give_back()\n",
         "        super().close()\n",
         _LISTENING + "test_what_ends_before_it_is_served_gives_its_place_back",
@@ -47,7 +47,7 @@ MUTANTS = {
         "tests/unit/api/test_auth.py::test_an_agent_has_a_limited_number_of_triggers",
     ),
     "warnings go with what is usual": Mutant(
-        "boilerhouse.loop.correlation",
+        "boilerhouse.platform.loop.correlation",
         'key = about._replace(reason="")',
         'key = about._replace(reason="", type="")',
         _CORRELATION + "test_one_object_cannot_flood",

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from boilerhouse.embedded.kubelet import podproxy
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.wire import Request
 from tests.unit.kubelet.test_podproxy import Handler, answering, serving
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from boilerhouse.core.connections import ConnectionLimit
-from boilerhouse.listening import Listener, bind
-from boilerhouse.websockets import FRAMES_PER_SECOND
+from boilerhouse.platform.serving.listening import Listener, bind
+from boilerhouse.platform.serving.websockets import FRAMES_PER_SECOND
 
 
 class Sink:

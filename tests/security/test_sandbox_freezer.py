@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent import freezing
 from boilerhouse.embedded.kubelet.cgroup import Groups
 from boilerhouse.embedded.kubelet.container import Exit, SandboxError
 from boilerhouse.embedded.kubelet.process import Container
 from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.platform.processes import freezing
 from tests.security.containers import Heard, execute, sandboxes, shell
 
 # The parent hangs in the kernel until its child has a program of its own or ends: never.

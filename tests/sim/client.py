@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from boilerhouse.kube.listing import Listing
-from boilerhouse.kube.resources import Resource
-from boilerhouse.kube.selectors import matches
-from boilerhouse.kube.status import NotFound, Unavailable
+from boilerhouse.platform.kube.listing import Listing
+from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.selectors import matches
+from boilerhouse.platform.kube.status import NotFound, Unavailable
 from tests.sim.server import Body, SimServer
 
 Verdict = Literal["go", "fail", "lose"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.embedded.verbs.patch import merge
-from boilerhouse.kube.status import AlreadyExists, Conflict, Forbidden, NotFound
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, Forbidden, NotFound
 
 Body = dict[str, Any]
 

@@ -23,11 +23,11 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339, rng
 from boilerhouse.instances.build import RESTORE_VARIABLE
 from boilerhouse.instances.identity import Identity
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import NODES, PODS, Key
-from boilerhouse.kube.status import ApiError
-from boilerhouse.loop.controller import Controller
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import NODES, PODS, Key
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.sim.client import Call, Gates, SimClient, Verdict, decoded

@@ -15,28 +15,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.archive.model import Owners
-from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.diskguard import DiskGuard
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import DiskMonitor
 from boilerhouse.agent.files import Files
-from boilerhouse.agent.guard import TokenGuard
 from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.identity import IdentityDirectory
-from boilerhouse.agent.message import Answer, Handler, Request, json_answer
 from boilerhouse.agent.overlays import Overlays
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import IdentityFiles, State, Usage
 from boilerhouse.agent.quota import DiskQuota, Quota
 from boilerhouse.agent.record import Record
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.restoring import Restores
 from boilerhouse.agent.saving import Saves
-from boilerhouse.agent.server import Server
 from boilerhouse.agent.settling import Settling
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
+from boilerhouse.platform.archive.model import Owners
+from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.rpc.guard import TokenGuard
+from boilerhouse.platform.rpc.message import Answer, Handler, Request, json_answer
+from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.platform.rpc.server import Server
 
 
 @dataclass(frozen=True, slots=True)

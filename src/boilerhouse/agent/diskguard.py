@@ -33,9 +33,9 @@ from boilerhouse.agent.hold import Hold, Why
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import Usage
 from boilerhouse.agent.quota import DiskQuota
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.survey import Survey
 from boilerhouse.core.clock import Clock
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

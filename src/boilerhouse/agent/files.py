@@ -14,12 +14,12 @@ import stat
 from itertools import islice
 from urllib.parse import quote_from_bytes
 
-from boilerhouse.agent.message import Answer, Body, json_answer, too_large
 from boilerhouse.agent.overlays import FILE, Overlays, kind, refused
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import BYTES, FILE_LIMIT, LISTING_LIMIT, Entry, Listing
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import token
+from boilerhouse.platform.rpc.message import Answer, Body, json_answer, too_large
+from boilerhouse.platform.rpc.refusal import Refused
 
 _PIECE = 256 << 10
 

@@ -21,10 +21,10 @@ import logging
 from enum import StrEnum
 from pathlib import Path
 
-from boilerhouse.agent.freezing import Restless
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.record import Record, draft_of, unwritten
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.processes.freezing import Restless
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

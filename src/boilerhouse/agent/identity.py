@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 
 from boilerhouse.agent.protocol import IdentityFiles
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 
 _CURRENT = "..data"
 _NAMES = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from boilerhouse.agent import freezing
+from boilerhouse.platform.processes import freezing
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _NEWCOMERS = 0.1  # seconds between looks for processes that came while the tenant is halted

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 
 # In the answers of `/state` and of a save: the tenant is being halted, and does not stand yet.
 HALTING = "x-boilerhouse-halting"

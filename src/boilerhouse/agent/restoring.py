@@ -19,18 +19,18 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from boilerhouse.agent.archive.clearing import empty
-from boilerhouse.agent.archive.failures import BadArchive, Failed
-from boilerhouse.agent.archive.model import UNLIMITED, Owners, Packed
-from boilerhouse.agent.archive.unpacker import Unpacker
-from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
-from boilerhouse.agent.message import Body
 from boilerhouse.agent.processes import Processes
 from boilerhouse.agent.protocol import RestoreReport
 from boilerhouse.agent.record import Baseline, Record, Restored
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.settling import Settling, boot
+from boilerhouse.platform.archive.clearing import empty
+from boilerhouse.platform.archive.failures import BadArchive, Failed
+from boilerhouse.platform.archive.model import UNLIMITED, Owners, Packed
+from boilerhouse.platform.archive.unpacker import Unpacker
+from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 
 COLD = "cold"
 MODES = (COLD, Why.RESTART.value, Why.LIVE.value)

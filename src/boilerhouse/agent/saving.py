@@ -21,17 +21,17 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
-from boilerhouse.agent.archive.failures import Failed
-from boilerhouse.agent.archive.model import Fingerprint, Owners
-from boilerhouse.agent.archive.packer import Packer, fingerprint
-from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.hold import Hold, Why
-from boilerhouse.agent.message import Answer, Body, json_answer
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import GZIP, SAVE_FAILED, SaveReport, Unchanged
 from boilerhouse.agent.record import Baseline, Record
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.agent.settling import Settling
+from boilerhouse.platform.archive.failures import Failed
+from boilerhouse.platform.archive.model import Fingerprint, Owners
+from boilerhouse.platform.archive.packer import Packer, fingerprint
+from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.rpc.message import Answer, Body, json_answer
+from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

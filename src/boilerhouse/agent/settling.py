@@ -21,7 +21,7 @@ from pathlib import Path
 
 from boilerhouse.agent.overlays import DIRECTORY
 from boilerhouse.agent.record import Record
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

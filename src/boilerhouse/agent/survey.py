@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from boilerhouse.agent.counting import Count, Linked
 from boilerhouse.agent.overlays import DIRECTORY, Overlays, refused
 from boilerhouse.agent.protocol import Changes, Usage
-from boilerhouse.agent.refusal import Refused
-from boilerhouse.agent.treewalk import Walk
-from boilerhouse.agent.unlinked import unlinked
 from boilerhouse.core.clock import Clock
+from boilerhouse.platform.files.counting import Count, Linked
+from boilerhouse.platform.files.treewalk import Walk
+from boilerhouse.platform.files.unlinked import unlinked
+from boilerhouse.platform.rpc.refusal import Refused
 
 FRESH = 10.0  # seconds for which a measured usage is good enough
 _NAMED = 10  # of what cannot be looked through

@@ -23,10 +23,10 @@ import structlog
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, parse_time, rfc3339_micro
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.status import ApiError, Conflict, Invalid, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.status import ApiError, Conflict, Invalid, NotFound
 
 LONGEST = 5.0  # seconds between two writes
 SHORTEST = 0.25

@@ -36,8 +36,8 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import claimtoken
 from boilerhouse.core.clock import Clock
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.workloads.objects import WORKLOADS
 
 PUBLIC = "public"

@@ -19,9 +19,9 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.instances.pods import crashes
 from boilerhouse.instances.pods import instance as seen_of
-from boilerhouse.kube.exec import CommandTimeout
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.status import ApiError, BadRequest, NotFound
+from boilerhouse.platform.kube.exec import CommandTimeout
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.status import ApiError, BadRequest, NotFound
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126

@@ -28,7 +28,7 @@ from boilerhouse.api.hangup import ShuttingDown
 from boilerhouse.api.sockets import refuse
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import TENANT_RULE
-from boilerhouse.loop.plainmetrics import Histogram
+from boilerhouse.platform.loop.plainmetrics import Histogram
 
 SECONDS = Histogram(
     "boilerhouse_http_seconds",

@@ -20,13 +20,12 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.mistakes import in_words
 from boilerhouse.helper.asking import HelperUnavailable
-from boilerhouse.kube.exec import CommandTimeout
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.exec import CommandTimeout
+from boilerhouse.platform.kube.status import (
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -37,6 +36,7 @@ from boilerhouse.kube.status import (
     TooLarge,
     TooManyRequests,
 )
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = structlog.get_logger(__name__)
 

@@ -24,9 +24,9 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic, Object, Pod
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic, Object, Pod
 from boilerhouse.pools.objects import Pool
 
 HISTORY = 10_000

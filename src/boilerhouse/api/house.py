@@ -14,7 +14,6 @@ from datetime import timedelta
 
 from litestar.di import NamedDependency
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.activity import Activity
 from boilerhouse.api.auth import Auth
 from boilerhouse.api.errors import not_found
@@ -31,12 +30,13 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Dynamic, Pod
-from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.kube.status import ApiError, BadRequest, Forbidden, NotFound
-from boilerhouse.kube.wire import Request
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Dynamic, Pod
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.kube.status import ApiError, BadRequest, Forbidden, NotFound
+from boilerhouse.platform.kube.wire import Request
+from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.workloads.images import ImageShelf
 from boilerhouse.workloads.objects import WORKLOADS
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from boilerhouse.claims.objects import Claim
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic, Object, Pod
-from boilerhouse.kube.status import Unavailable
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic, Object, Pod
+from boilerhouse.platform.kube.status import Unavailable
 from boilerhouse.pools.objects import Pool
 
 T = TypeVar("T", bound=Object)

@@ -18,7 +18,7 @@ from boilerhouse.api.house import House
 from boilerhouse.core import connections
 from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.core.supervision import supervised
-from boilerhouse.listening import Listener, ListenError, bind
+from boilerhouse.platform.serving.listening import Listener, ListenError, bind
 
 PORT = 3000
 

@@ -12,9 +12,9 @@ import contextlib
 import os
 from pathlib import Path
 
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import SECRETS
-from boilerhouse.kube.status import AlreadyExists, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.kube.status import AlreadyExists, NotFound
 
 SECRET = "boilerhouse-token-key"  # noqa: S105  the name, not the value
 FILE = "token.key"

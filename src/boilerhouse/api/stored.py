@@ -17,8 +17,6 @@ from typing import Any
 from litestar import Request
 from litestar.exceptions import HTTPException
 
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import HungUp
 from boilerhouse.api.house import House
@@ -28,8 +26,10 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.core import names
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.wire import KEEP, Version
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import PODS
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
 LINGER = 2.0  # seconds that the rest of a refused one may take

@@ -20,7 +20,7 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.instances.pods import crashes, ports_of, restarts_of
 from boilerhouse.instances.pods import instance as seen_of
-from boilerhouse.kube.kinds import Pod
+from boilerhouse.platform.kube.kinds import Pod
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

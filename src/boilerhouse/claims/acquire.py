@@ -38,12 +38,12 @@ from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.instances.seen import Blueprint
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.news import News
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.news import News
 
 
 class UnknownWorkload(Exception):

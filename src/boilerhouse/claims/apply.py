@@ -62,11 +62,11 @@ from boilerhouse.instances.build import cold_pod
 from boilerhouse.instances.identity import Identities, Identity
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import ApiError, Conflict, Forbidden, NotFound
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import ApiError, Conflict, Forbidden, NotFound
+from boilerhouse.platform.loop.events import Events
 
 log = structlog.get_logger(__name__)
 

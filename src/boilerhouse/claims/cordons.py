@@ -23,10 +23,10 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Node, Pod
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Node, Pod
+from boilerhouse.platform.kube.resources import Key
 
 AT_ONCE = 4
 

@@ -40,9 +40,9 @@ from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.seen import InstanceSeen, RestoredSeen
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import ApiError
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.loop.events import Events
 
 log = structlog.get_logger(__name__)
 

@@ -16,9 +16,9 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.instances.seen import ClaimRef
-from boilerhouse.kube.cache import Index
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import LEASES
+from boilerhouse.platform.kube.cache import Index
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import LEASES
 
 Tenancy = tuple[str, str]  # tenant, workload
 

@@ -15,9 +15,9 @@ from datetime import timedelta
 
 from boilerhouse.claims.snapshots import HookFailed
 from boilerhouse.instances.build import TENANT_CONTAINER
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.exec import Channel
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.exec import Channel
+from boilerhouse.platform.kube.status import ApiError
 
 LIMIT = 4 << 10  # bytes of what a command writes that are kept: the last ones
 SAID = 300  # characters of it that are repeated

@@ -21,7 +21,7 @@ import structlog
 
 from boilerhouse.claims.places import Places
 from boilerhouse.claims.seen import QUEUED
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class Jobs:
     ) -> None:
         """Do the work, and return when it is done or a moment has passed; no moment if not awaited.
 
-        A pass that waits has its place among those that are under way (loop/rightofway.py), so
+        A pass that waits has its place among those that are under way (rightofway.py), so
         only what somebody waits for is waited for here.
 
         It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by

@@ -21,8 +21,8 @@ from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.setback import Setback
 from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.seen import InstanceSeen
-from boilerhouse.kube.resources import Key
-from boilerhouse.loop.setbacks import Setbacks
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.setbacks import Setbacks
 
 LIMIT = 20_000
 # Times the usual pause between two tries to save: the three of a round outlast a restart of the

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from boilerhouse.claims.model import RESOURCE, ClaimSpec, ClaimStatus
 from boilerhouse.core.names import GROUP, VERSION
-from boilerhouse.kube.kinds import Custom
-from boilerhouse.kube.resources import Resource
+from boilerhouse.platform.kube.kinds import Custom
+from boilerhouse.platform.kube.resources import Resource
 
 Claim = Custom[ClaimSpec, ClaimStatus]
 

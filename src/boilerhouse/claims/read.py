@@ -34,12 +34,12 @@ from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.seen import Blueprint, ClaimRef, InstanceSeen
-from boilerhouse.kube.cache import Index
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.views import Views
+from boilerhouse.platform.kube.cache import Index
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.views import Views
 
 _OBTAINING = frozenset({ClaimPhase.PENDING, ClaimPhase.ERROR})
 # Stands for "some warm Pod" when decide is asked whether it would take one.

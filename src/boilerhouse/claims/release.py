@@ -6,7 +6,7 @@ release, retry, force ─► annotation on the Claim ─► passes inline ─►
 The annotation is the whole of the wish: whoever reconciles the Claim walks it to Released and then
 deletes the object, also if this process dies meanwhile.
 
-A release takes its turn (loop/rightofway.py): of fifty at once a few begin beside each other, and
+A release takes its turn (rightofway.py): of fifty at once a few begin beside each other, and
 none while a claim is being answered.
 """
 
@@ -28,13 +28,13 @@ from boilerhouse.claims.seen import Plan, Seen
 from boilerhouse.claims.status import SAVED_IN_PART, SNAPSHOT_CONFLICT
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.condition import ConditionStatus, find
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.news import News
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.news import News
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 ATTEMPTS = 5
 

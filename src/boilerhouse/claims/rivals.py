@@ -28,10 +28,10 @@ from boilerhouse.claims.seen import ClaimSeen
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.names import API_VERSION, claim_lease_name, claim_name
 from boilerhouse.instances.seen import ClaimRef
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Lease
-from boilerhouse.kube.resources import LEASES
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Lease
+from boilerhouse.platform.kube.resources import LEASES
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
 
 _OVER = frozenset({ClaimPhase.RELEASED})
 _YIELDING = _OVER | {ClaimPhase.ERROR}

@@ -16,9 +16,9 @@ from msgspec import Struct
 from boilerhouse.claims.intent import Intent
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
 
 RESERVED_FOR = 30.0  # seconds; a claim that did not bind by then has died, or chosen another
 

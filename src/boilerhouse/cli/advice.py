@@ -17,9 +17,9 @@ import msgspec
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.embedded.kind import Kind
-from boilerhouse.kube.kinds import Bare
-from boilerhouse.kube.resources import Resource
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.kinds import Bare
+from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.loop.events import Events
 from boilerhouse.pools.objects import POOLS
 from boilerhouse.triggers.decide import NOT_BUILT
 from boilerhouse.triggers.objects import TRIGGERS

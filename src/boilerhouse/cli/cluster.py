@@ -32,14 +32,14 @@ from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.routes import Direct, Proxied
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.config import ConfigError, load
-from boilerhouse.kube.leader import Elector
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.transport import Http
-from boilerhouse.listening import Listener, ListenError, bind
-from boilerhouse.loop.probes import Probes
-from boilerhouse.loop.watchdog import watched
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.config import ConfigError, load
+from boilerhouse.platform.kube.leader import Elector
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.loop.probes import Probes
+from boilerhouse.platform.loop.watchdog import watched
+from boilerhouse.platform.serving.listening import Listener, ListenError, bind
 from boilerhouse.workloads.images import TrustedImages
 
 LEASE = "boilerhouse-operator"

@@ -20,11 +20,11 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from boilerhouse.cli.rest import Failure, Rest, segment
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.exec import PROTOCOLS, Channel, Session
-from boilerhouse.kube.status import ApiError, Unavailable
-from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.exec import PROTOCOLS, Channel, Session
+from boilerhouse.platform.kube.status import ApiError, Unavailable
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.kube.wire import Request
 
 NDJSON = "application/x-ndjson"
 LONGEST = 3600  # seconds a streamed command may take; -i has no limit

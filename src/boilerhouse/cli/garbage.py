@@ -16,7 +16,7 @@ import gc
 import os
 from functools import cache
 
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 OBJECTS = 100_000  # more than after the last look make the next one worth it,
 MEMORY = 64 << 20  # or so many bytes more: a circle of few objects may hold large ones;

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from boilerhouse.agent.message import Handler
 from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli.descriptors import COMMANDS
 from boilerhouse.cli.startup import without
@@ -29,12 +28,13 @@ from boilerhouse.helper.filing import HelperSnapshots
 from boilerhouse.helper.identities import HelperIdentities
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.leader import Elector
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.rightofway import RightOfWay
 from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.leader import Elector
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.postmortems.keep import PostMortems
 from boilerhouse.workloads.images import Images, ImageShelf
 from boilerhouse.workloads.platform import Platform, TrustedPlatform

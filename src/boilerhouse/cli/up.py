@@ -42,10 +42,10 @@ from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
-from boilerhouse.kube.client import ALL, Client
-from boilerhouse.listening import ListenError
-from boilerhouse.loop.eventloop import EventLoop
-from boilerhouse.loop.watchdog import watched
+from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.loop.eventloop import EventLoop
+from boilerhouse.platform.loop.watchdog import watched
+from boilerhouse.platform.serving.listening import ListenError
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
 

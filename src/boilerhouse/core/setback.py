@@ -1,4 +1,4 @@
-"""A step that failed, as a decision sees it; `loop/setbacks.py` keeps count."""
+"""A step that failed, as a decision sees it; `platform/loop/setbacks.py` keeps count."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.core.upkeep import Create, Delete, Plan, Replace, Seen, There, Wait, decide
 from boilerhouse.disruptions import build
 from boilerhouse.helper import layout
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Dynamic, Pod
-from boilerhouse.kube.resources import Key, Resource
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.recorder import Recorder
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Dynamic, Pod
+from boilerhouse.platform.kube.resources import Key, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.silence import bounded
-from boilerhouse.kube.status import Timeout, Unavailable
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.status import Timeout, Unavailable
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 
 # How many messages may lie in a socket before its sender waits.
 SOCKET_DEPTH = 64

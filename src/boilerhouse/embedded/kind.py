@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from boilerhouse.embedded.cel.rules import Rules
     from boilerhouse.embedded.schemas.schema import Schema, Seen
-    from boilerhouse.kube.status import Cause
+    from boilerhouse.platform.kube.status import Cause
 
 Body = dict[str, Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,8 @@ from pathlib import Path
 
 from boilerhouse.agent import layout as agent_layout
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.archive.model import Owners
-from boilerhouse.agent.archive.workers import Workers
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import DiskMonitor
-from boilerhouse.agent.message import Answer, Handler, Request, answering
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.processes import Process, look
 from boilerhouse.agent.running import Serves
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
@@ -31,6 +27,10 @@ from boilerhouse.helper import layout as helper_layout
 from boilerhouse.helper.agentline import by_network
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.store.store import Store
+from boilerhouse.platform.archive.model import Owners
+from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.rpc.message import Answer, Handler, Request, answering
+from boilerhouse.platform.rpc.peer import Unreachable
 
 Address = tuple[str, int]
 # A server, its handler, and what to wait for when it is asked to end.

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from boilerhouse.embedded.crd.kind import default_crd
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.wire import MERGE_PATCH, Request, Transport
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.wire import MERGE_PATCH, Request, Transport
 
 NAMESPACE = "boilerhouse"
 _NAMESPACES = "/api/v1/namespaces"

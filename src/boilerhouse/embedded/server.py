@@ -54,8 +54,8 @@ from boilerhouse.embedded.verbs.scale import Scales
 from boilerhouse.embedded.verbs.selection import truth
 from boilerhouse.embedded.verbs.watching import Watches
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.status import ApiError, BadRequest, InternalError, TooLarge
-from boilerhouse.kube.wire import JSON, Reply, Request, Stream
+from boilerhouse.platform.kube.status import ApiError, BadRequest, InternalError, TooLarge
+from boilerhouse.platform.kube.wire import JSON, Reply, Request, Stream
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from boilerhouse.kube.status import Unavailable
+from boilerhouse.platform.kube.status import Unavailable
 
 
 def bounded(chunks: AsyncIterator[bytes], longest: float | None) -> AsyncIterator[bytes]:

@@ -24,10 +24,10 @@ from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
 from boilerhouse.embedded.kubelet.nodeobject import NODE
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.ballast import Ballast
 from boilerhouse.embedded.storage.datadirectory import take_directory
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.kube.client import Client
+from boilerhouse.platform.files.ballast import Ballast
+from boilerhouse.platform.kube.client import Client
 
 
 class World:

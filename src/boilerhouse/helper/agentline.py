@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.peer import Peer
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.peer import Peer
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.names import AGENT_PORT, PORTS, agent_secret_name
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, SECRETS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.platform.kube.status import NotFound
 
 REMEMBERED = 2_000  # most are gone: the others are found again by one request
 

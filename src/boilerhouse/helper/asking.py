@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.agents import Agents, AgentUnavailable
 from boilerhouse.helper.layout import SECRET
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import SECRETS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 
 ANSWER_LIMIT = 8 << 20  # of an answer that is read whole; a full listing is some 2 MiB
 

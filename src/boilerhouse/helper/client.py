@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.message import Body, Handler
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import Changes, IdentityFiles, Listing, Usage
-from boilerhouse.agent.refusal import JSON
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.asking import ANSWER_LIMIT, Asking, HelperUnavailable
 from boilerhouse.helper.layout import TO_AGENT
-from boilerhouse.kube.client import Client
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.rpc.message import Body, Handler
+from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.platform.rpc.refusal import JSON
 
 __all__ = ["HelperClient", "HelperUnavailable"]
 

@@ -19,13 +19,13 @@ from boilerhouse.core.names import TEMPLATE
 from boilerhouse.helper import build, layout
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.decide import Create, DeletePod, Plan, PodSeen, Seen, decide
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Object, Pod
-from boilerhouse.kube.resources import PODS, PVCS, SECRETS, Key, Resource
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Object, Pod
+from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS, Key, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.recorder import Recorder
 
 T = TypeVar("T", bound=Object)
 

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.transfer import Threads
+from boilerhouse.platform.rpc.refusal import Refused
 
 P = ParamSpec("P")
 R = TypeVar("R")

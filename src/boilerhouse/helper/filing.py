@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from boilerhouse.agent.protocol import Changes, Usage
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.asking import HelperUnavailable
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.helper.snapshots import SnapshotClient
+from boilerhouse.platform.rpc.refusal import Refused
 
 PATIENCE = 10.0  # seconds for what is answered at once by a helper that is well
 

@@ -15,16 +15,16 @@ import socket
 from collections.abc import AsyncIterator, Callable
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.guard import TokenGuard
-from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.peer import Unreachable
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
-from boilerhouse.agent.server import Server
 from boilerhouse.helper import wire
 from boilerhouse.helper.agentline import Reach, address, by_network
 from boilerhouse.helper.layout import HEALTHZ, TO_AGENT
 from boilerhouse.helper.snapshot_routes import Capacity, SnapshotRoutes
 from boilerhouse.helper.store.store import Store
+from boilerhouse.platform.rpc.guard import TokenGuard
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
+from boilerhouse.platform.rpc.server import Server
 
 CALLS = 64  # to agents, at the same time
 QUEUE = 5.0  # seconds that a call waits for its turn

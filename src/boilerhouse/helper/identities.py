@@ -6,11 +6,11 @@ Identity ─► token minted, API address added ─► HelperClient.tell ─► 
 from __future__ import annotations
 
 from boilerhouse.agent.protocol import IdentityFiles
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Terminal
 from boilerhouse.helper.client import HelperClient
 from boilerhouse.instances.identity import Identity
+from boilerhouse.platform.rpc.refusal import Refused
 
 
 class HelperIdentities:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from boilerhouse.agent.archive.entries import Entries
-from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.model import Limits
-from boilerhouse.agent.archive.reader import Reader
-from boilerhouse.agent.archive.sketch import Sketch
-from boilerhouse.agent.archive.source import Inflater, Source
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import Incoming
+from boilerhouse.platform.archive.entries import Entries
+from boilerhouse.platform.archive.failures import BadArchive
+from boilerhouse.platform.archive.model import Limits
+from boilerhouse.platform.archive.reader import Reader
+from boilerhouse.platform.archive.sketch import Sketch
+from boilerhouse.platform.archive.source import Inflater, Source
+from boilerhouse.platform.rpc.refusal import Refused
 
 _PIECE = 256 << 10
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from boilerhouse.agent import protocol
 from boilerhouse.agent.protocol import RestoreReport
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.agentline import AgentLine, read_small
 from boilerhouse.helper.store.intact import corrupt
 from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.transfer import ArchiveBody, Threads
 from boilerhouse.helper.wire import Restored, RestoreOrder
+from boilerhouse.platform.rpc.refusal import Refused
 
 _UNPACK = 300.0  # seconds after the last byte, for the agent to sync and look at everything
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
-from boilerhouse.agent.message import Answer, Body, Request
-from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.refusal import ANSWERED_BY, Refused
 from boilerhouse.core.names import HELPER_PORT
 from boilerhouse.helper.agents import reached_at
 from boilerhouse.helper.layout import POD
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, NotFound
-from boilerhouse.kube.wire import Stream
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, NotFound
+from boilerhouse.platform.kube.wire import Stream
+from boilerhouse.platform.rpc.message import Answer, Body, Request
+from boilerhouse.platform.rpc.peer import Peer, Unreachable
+from boilerhouse.platform.rpc.refusal import ANSWERED_BY, Refused
 
 PROXIED_LIMIT = 2 << 20  # of a body through the API server, which takes 3 MiB in all
 _SILENCE = 60.0

@@ -16,10 +16,7 @@ import logging
 from dataclasses import replace
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Answer
 from boilerhouse.agent.protocol import SaveReport, Unchanged
-from boilerhouse.agent.refusal import JSON, Refused
 from boilerhouse.core.clock import token
 from boilerhouse.helper import jobs
 from boilerhouse.helper.agentline import AgentLine, read_small, unreachable
@@ -30,6 +27,9 @@ from boilerhouse.helper.store.store import Store, saved
 from boilerhouse.helper.store.volume import Incoming
 from boilerhouse.helper.transfer import Threads, receive
 from boilerhouse.helper.wire import Saved, SaveOrder
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Answer
+from boilerhouse.platform.rpc.refusal import JSON, Refused
 
 log = logging.getLogger(__name__)
 

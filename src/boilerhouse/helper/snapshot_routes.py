@@ -14,10 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.archive.model import Limits
-from boilerhouse.agent.message import Answer, Body, Handler, Request, json_answer
 from boilerhouse.agent.protocol import SMALL_LIMIT
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.agentline import Reach, line
 from boilerhouse.helper.exchanging import Exchanges
@@ -38,6 +35,9 @@ from boilerhouse.helper.wire import (
     SaveOrder,
     Version,
 )
+from boilerhouse.platform.archive.model import Limits
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request, json_answer
+from boilerhouse.platform.rpc.refusal import Refused
 
 # Bytes of an archive that is read twice, so that damage is a clear answer. In a larger one it shows
 # when some has been sent: then the answer breaks off.

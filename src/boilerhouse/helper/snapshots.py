@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body, Handler
 from boilerhouse.agent.protocol import State
 from boilerhouse.helper import wire
 from boilerhouse.helper.agents import Agents
@@ -30,7 +28,9 @@ from boilerhouse.helper.wire import (
     SaveOrder,
     Version,
 )
-from boilerhouse.kube.client import Client
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Body, Handler
 
 STILL_RUNNING = 202  # come again, and be told how it ended
 

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body
 from boilerhouse.helper.store.volume import Incoming
 from boilerhouse.helper.wire import Version
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Body
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, TypeVar, cast
 
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 
 SNAPSHOTS = "/snapshots"
 CURRENT = "/snapshots/current"

@@ -10,10 +10,10 @@ import msgspec
 from boilerhouse.instances.build import template_hash
 from boilerhouse.instances.seen import Blueprint
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.views import Views
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.views import Views
 from boilerhouse.workloads.machine import WorkloadPhase
 from boilerhouse.workloads.model import WorkloadSpec
 from boilerhouse.workloads.objects import WORKLOADS

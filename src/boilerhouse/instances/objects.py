@@ -12,12 +12,12 @@ from boilerhouse.core.clock import token
 from boilerhouse.instances import build
 from boilerhouse.instances.pods import instance
 from boilerhouse.instances.seen import InstanceSeen
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, SECRETS
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.kube.views import Views
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.kube.views import Views
 
 
 class Instances:

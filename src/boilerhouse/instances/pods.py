@@ -15,7 +15,7 @@ from boilerhouse.instances.build import (
     TENANT_CONTAINER,
 )
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen, RestoredSeen
-from boilerhouse.kube.kinds import ContainerStatus, Pod
+from boilerhouse.platform.kube.kinds import ContainerStatus, Pod
 
 # Why an image does not arrive, as kubelet says it of a waiting container.
 _IMAGE_REASONS = frozenset(

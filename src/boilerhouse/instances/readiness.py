@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.instances.seen import InstanceSeen
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Event
-from boilerhouse.kube.resources import EVENTS
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Event
+from boilerhouse.platform.kube.resources import EVENTS
+from boilerhouse.platform.kube.status import ApiError
 
 log = structlog.get_logger(__name__)
 

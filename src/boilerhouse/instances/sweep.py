@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import pod_of_agent_secret
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Bare, Pod
-from boilerhouse.kube.resources import PODS, SECRETS, Key, Resource
-from boilerhouse.kube.status import Conflict, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Bare, Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource
+from boilerhouse.platform.kube.status import Conflict, NotFound
 
 # Only their metadata: what is not read cannot leak from a cache.
 SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)

@@ -16,14 +16,14 @@ import structlog
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.upkeep import Create, Plan, Replace, Seen, There, decide
 from boilerhouse.helper.layout import COMPONENT
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Key, Resource
-from boilerhouse.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.recorder import Recorder
 from boilerhouse.networks import build
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Key, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.recorder import Recorder
 
 log = structlog.get_logger(__name__)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Node
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Node
 
 
 class Nodes:

@@ -41,23 +41,23 @@ from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.cache import by_label
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Bare, Dynamic, Node, Pod
-from boilerhouse.kube.leader import Elector
-from boilerhouse.kube.resources import NODES, PODS, Key
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.events import Events
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.news import News
-from boilerhouse.loop.recorder import Recorder
-from boilerhouse.loop.rightofway import RightOfWay
-from boilerhouse.loop.setbacks import Setbacks
 from boilerhouse.operator.nodes import Nodes
 from boilerhouse.operator.precedence import Precedence
 from boilerhouse.operator.ties import intended, needing
 from boilerhouse.operator.waking import Waking
+from boilerhouse.platform.kube.cache import by_label
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Bare, Dynamic, Node, Pod
+from boilerhouse.platform.kube.leader import Elector
+from boilerhouse.platform.kube.resources import NODES, PODS, Key
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.events import Events
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.news import News
+from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.pools.apply import Applier as PoolApplier
 from boilerhouse.pools.decide import decide as decide_pool
 from boilerhouse.pools.objects import POOLS, Pool

@@ -1,4 +1,4 @@
-"""Whose passes come later than what somebody waits for (loop/rightofway.py, loop/controller.py).
+"""Whose passes come later than what somebody waits for (rightofway.py, controller.py).
 
 claims and their Pods  ─► gives_way(claim)      pools and spares ─► patience(pool)
 workloads              ─► is_settled(workload)
@@ -19,9 +19,9 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
 from boilerhouse.idle.verdict import Ask, ChangesSeen, Idle, verdict
 from boilerhouse.instances.blueprints import Blueprints
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import Key
 from boilerhouse.pools.objects import Pool
 
 # Seconds for which a pool waits with its refill while claims come in and it is a quarter full yet.

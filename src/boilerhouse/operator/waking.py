@@ -18,14 +18,14 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.read import claim_of
 from boilerhouse.core import names
-from boilerhouse.kube.cache import Change, Index, by_label
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import Key
-from boilerhouse.loop.news import News
-from boilerhouse.loop.queue import KeyedQueue
-from boilerhouse.loop.setbacks import Setbacks
 from boilerhouse.operator.ties import keeps
+from boilerhouse.platform.kube.cache import Change, Index, by_label
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.news import News
+from boilerhouse.platform.loop.queue import KeyedQueue
+from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.pools.objects import Pool
 from boilerhouse.workloads.objects import Workload
 

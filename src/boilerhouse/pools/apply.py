@@ -13,12 +13,12 @@ from boilerhouse.core.names import READY
 from boilerhouse.instances.build import warm_pod
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.settings import Settings
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import ApiError, Conflict, Forbidden, NotFound
-from boilerhouse.loop.events import Events
-from boilerhouse.loop.setbacks import Setbacks
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import ApiError, Conflict, Forbidden, NotFound
+from boilerhouse.platform.loop.events import Events
+from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.pools import build
 from boilerhouse.pools.machine import PoolPhase
 from boilerhouse.pools.objects import POOLS, Pool

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from boilerhouse.core.names import GROUP, VERSION
-from boilerhouse.kube.kinds import Custom
-from boilerhouse.kube.resources import Resource
+from boilerhouse.platform.kube.kinds import Custom
+from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.pools.model import RESOURCE, PoolSpec, PoolStatus
 
 Pool = Custom[PoolSpec, PoolStatus]

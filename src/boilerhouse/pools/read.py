@@ -14,13 +14,13 @@ from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.patience import Patience
 from boilerhouse.instances.readiness import Readiness
 from boilerhouse.instances.seen import InstanceSeen
-from boilerhouse.kube.cache import Index
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.kube.status import NotFound
-from boilerhouse.loop.setbacks import Setbacks
+from boilerhouse.platform.kube.cache import Index
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.pools.model import PoolStatus
 from boilerhouse.pools.objects import POOLS, Pool
 from boilerhouse.pools.seen import PoolSeen, Seen

@@ -16,7 +16,7 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.instances.build import TENANT_CONTAINER
 from boilerhouse.instances.seen import RestoredSeen
-from boilerhouse.kube.kinds import ContainerStatus, Pod, Terminated
+from boilerhouse.platform.kube.kinds import ContainerStatus, Pod, Terminated
 
 # Kubelet's words for a program whose end nobody saw.
 _CUT_OFF = frozenset({"Unknown", "ContainerStatusUnknown"})

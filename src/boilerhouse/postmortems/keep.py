@@ -19,15 +19,15 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random, parse_time, rfc3339
 from boilerhouse.instances.build import TENANT_CONTAINER
 from boilerhouse.instances.seen import ClaimRef
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer, Timing
-from boilerhouse.kube.kinds import Bare, Pod
-from boilerhouse.kube.resources import PODS, SECRETS, Key, Resource
-from boilerhouse.kube.status import AlreadyExists, ApiError, Conflict, NotFound
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.events import Events
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Bare, Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, ApiError, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.events import Events
+from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.postmortems import build
 from boilerhouse.postmortems.deaths import Death, death_of, may_have_died
 from boilerhouse.postmortems.decide import Delete, Plan, Seen, decide

@@ -13,12 +13,12 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.difference import difference
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import Conflict, NotFound
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import Conflict, NotFound
+from boilerhouse.platform.loop.events import Events
 from boilerhouse.triggers.decide import Plan, Seen, Wait
 from boilerhouse.triggers.model import TriggerStatus
 from boilerhouse.triggers.objects import TRIGGERS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from boilerhouse.core.names import GROUP, VERSION
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Resource
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.triggers.model import RESOURCE
 
 TRIGGERS: Resource[Dynamic] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Dynamic)

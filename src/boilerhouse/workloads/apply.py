@@ -10,11 +10,11 @@ import msgspec
 import structlog
 
 from boilerhouse.core.condition import find
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import Key
-from boilerhouse.kube.status import Conflict, NotFound
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.status import Conflict, NotFound
+from boilerhouse.platform.loop.events import Events
 from boilerhouse.workloads import build
 from boilerhouse.workloads.machine import WorkloadPhase
 from boilerhouse.workloads.model import WorkloadStatus

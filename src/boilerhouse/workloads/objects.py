@@ -6,8 +6,8 @@ Read as plain data: a spec that is not sound must still be seen, to be told so.
 from __future__ import annotations
 
 from boilerhouse.core.names import GROUP, VERSION
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Resource
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.workloads.model import RESOURCE
 
 Workload = Dynamic

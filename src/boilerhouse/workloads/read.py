@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.resources import SECRETS, Key
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.resources import SECRETS, Key
+from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.workloads import checks
 from boilerhouse.workloads.images import Images
 from boilerhouse.workloads.model import WorkloadSpec, WorkloadStatus

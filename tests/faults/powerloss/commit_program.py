@@ -27,8 +27,8 @@ from tests.mutants import hook
 if __name__ == "__main__":
     hook.install()  # before what may be wrong is imported
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.places import Place
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.recorder import mark
 from tests.faults.powerloss.snapshot_program import MISTAKES
 from tests.unit.helper.store.shop import ANNA, Shop, digest

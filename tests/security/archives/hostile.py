@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 
-from boilerhouse.agent.archive.header import (
+from boilerhouse.platform.archive.header import (
     CHAR,
     DIRECTORY,
     FIFO,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.archive.failures import BadArchive, Failed
-from boilerhouse.agent.archive.header import DEVICE
-from boilerhouse.agent.archive.model import Limits, Owners
-from boilerhouse.agent.archive.reader import Reader
-from boilerhouse.agent.archive.source import Source
+from boilerhouse.platform.archive.failures import BadArchive, Failed
+from boilerhouse.platform.archive.header import DEVICE
+from boilerhouse.platform.archive.model import Limits, Owners
+from boilerhouse.platform.archive.reader import Reader
+from boilerhouse.platform.archive.source import Source
 from tests.security.archives.hostile import (
     END,
     archive,
@@ -28,7 +28,7 @@ from tests.security.archives.hostile import (
     stream,
     symlink,
 )
-from tests.unit.agent.archive.rig import clear, described, unpack
+from tests.unit.platform.archive.rig import clear, described, unpack
 
 WORDS = 250  # the name of a directory, long enough that a few make the longest path
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.archive.entries import Entries
-from boilerhouse.agent.archive.failures import BadArchive
-from boilerhouse.agent.archive.reader import Reader
-from boilerhouse.agent.archive.sketch import EMPTY, FULL, NOTHING, OTHER, Names, Sketch
-from boilerhouse.agent.archive.source import Source
-from boilerhouse.agent.archive.unpack import Unpack
-from boilerhouse.agent.archive.walk import OPEN_DIRECTORY
+from boilerhouse.platform.archive.entries import Entries
+from boilerhouse.platform.archive.failures import BadArchive
+from boilerhouse.platform.archive.reader import Reader
+from boilerhouse.platform.archive.sketch import EMPTY, FULL, NOTHING, OTHER, Names, Sketch
+from boilerhouse.platform.archive.source import Source
+from boilerhouse.platform.archive.unpack import Unpack
+from boilerhouse.platform.archive.walk import OPEN_DIRECTORY
 from tests.security.archives.hostile import END, directory, entry, fifo, file, hard_link, symlink
 
 OVERLAYS = (b"workspace", b"var/data")

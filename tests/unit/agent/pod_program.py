@@ -21,9 +21,9 @@ from tests.mutants import hook
 
 hook.install()
 
-from boilerhouse.agent import freezing, vforking  # noqa: E402  by then it may be wrong
-from boilerhouse.agent.freezing import Restless  # noqa: E402
 from boilerhouse.agent.processes import PodProcesses  # noqa: E402
+from boilerhouse.platform.processes import freezing, vforking  # noqa: E402  by then it may be wrong
+from boilerhouse.platform.processes.freezing import Restless  # noqa: E402
 
 Story = Callable[[PodProcesses], Coroutine[None, None, None]]
 

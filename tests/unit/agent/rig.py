@@ -15,14 +15,14 @@ from pathlib import Path
 from boilerhouse.agent.agent import Agent, Config
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.agent.diskmonitor import DiskMonitor
-from boilerhouse.agent.freezing import Restless
-from boilerhouse.agent.message import Body, Request
-from boilerhouse.agent.peer import Peer
 from boilerhouse.agent.processes import Process
 from boilerhouse.agent.protocol import State
 from boilerhouse.agent.quota import Quota
-from boilerhouse.agent.refusal import TOKEN_HEADER
 from boilerhouse.core.clock import Clock, SystemClock
+from boilerhouse.platform.processes.freezing import Restless
+from boilerhouse.platform.rpc.message import Body, Request
+from boilerhouse.platform.rpc.peer import Peer
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
 
 SECRET = "the-token-of-this-agent"
 

@@ -20,7 +20,7 @@ from boilerhouse.agent import diskguard, diskmonitor
 from boilerhouse.agent.disklimit import DiskLimit, Shortage
 from boilerhouse.agent.processes import Process
 from boilerhouse.agent.protocol import Usage
-from boilerhouse.agent.unlinked import unlinked
+from boilerhouse.platform.files.unlinked import unlinked
 from tests.unit.agent.rig import Rig, Tenants, archive, eventually, running
 
 MB = 1 << 20

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.message import Body
 from boilerhouse.agent.processes import Process
 from boilerhouse.agent.protocol import FILE_LIMIT, Listing
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.agent.rig import Rig, Told, open_descriptors
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

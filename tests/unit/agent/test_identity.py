@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from boilerhouse.agent.protocol import IdentityFiles
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.agent.rig import Rig, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna-shop-1", "bh1.uid.seal", "http://127.0.0.1:3000")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent.record import Baseline, Record, Restored
-from boilerhouse.agent.refusal import Refused
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.agent.rig import archive, running
 
 RESTORED = Restored("a" * 64, "c0")

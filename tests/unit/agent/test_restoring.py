@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body, Request, answering
 from boilerhouse.agent.protocol import RestoreReport
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Body, Request, answering
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
 DATA = archive(a=b"1", b=b"two")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent import saving
-from boilerhouse.agent.message import Request
-from boilerhouse.agent.peer import Peer, Unreachable
 from boilerhouse.agent.protocol import HALTING, IdentityFiles, SaveReport
-from boilerhouse.agent.refusal import TOKEN_HEADER
+from boilerhouse.platform.rpc.message import Request
+from boilerhouse.platform.rpc.peer import Peer, Unreachable
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
 from tests.unit.agent.rig import SECRET, Rig, Tenants, archive, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna", "token", "http://api").encode()

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from boilerhouse.agent.guard import TokenGuard
-from boilerhouse.agent.message import Answer, Body, Request
-from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.refusal import Refused
-from boilerhouse.agent.server import REFUSALS, Server
 from boilerhouse.core.connections import AGENTS
+from boilerhouse.platform.rpc.guard import TokenGuard
+from boilerhouse.platform.rpc.message import Answer, Body, Request
+from boilerhouse.platform.rpc.peer import Peer, Unreachable
+from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.platform.rpc.server import REFUSALS, Server
 from tests.unit.agent.rig import SECRET, Rig, listening
 
 

@@ -29,9 +29,9 @@ from boilerhouse.helper.build import helper_secret
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.store.store import Store as Shelves
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import SECRETS
-from boilerhouse.listening import bind
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.serving.listening import bind
 from tests.controllers.world import NODE, World, make_node, started
 from tests.unit.api.files import Files
 from tests.unit.api.node import PretendedNode

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 
 Body = dict[str, Any]
 Program = Callable[[Socket, list[str]], Awaitable[int]]

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from boilerhouse.agent.message import Answer, Request
 from boilerhouse.api.activity import Activity
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
@@ -15,7 +14,8 @@ from boilerhouse.core.clock import parse_time, rfc3339_micro
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import helper_secret
 from boilerhouse.helper.client import HelperClient
-from boilerhouse.kube.resources import SECRETS
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.rpc.message import Answer, Request
 from tests.unit.api.conftest import Rest, soon
 
 

@@ -17,7 +17,7 @@ from boilerhouse.api.serving import bind_api
 from boilerhouse.api.triggers import MOST
 from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import claimtoken
-from boilerhouse.listening import ListenError
+from boilerhouse.platform.serving.listening import ListenError
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import KEY, SIGNING, Rest
 

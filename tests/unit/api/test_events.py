@@ -13,10 +13,10 @@ import pytest
 
 from boilerhouse.api.events import QUEUE, Feed, Overrun
 from boilerhouse.core import names
-from boilerhouse.kube.config import Config
-from boilerhouse.kube.status import ApiError
-from boilerhouse.kube.transport import Http
-from boilerhouse.kube.wire import Request, Socket
+from boilerhouse.platform.kube.config import Config
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.kube.transport import Http
+from boilerhouse.platform.kube.wire import Request, Socket
 from tests.unit.api.conftest import Rest, soon
 
 Body = dict[str, Any]

@@ -14,9 +14,9 @@ import pytest
 from boilerhouse.api.auth import AN_ADMIN
 from boilerhouse.api.shares import Shares
 from boilerhouse.core import names
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, NotFound
-from boilerhouse.kube.wire import Socket
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, NotFound
+from boilerhouse.platform.kube.wire import Socket
 from tests.controllers.world import NODE
 from tests.unit.api.conftest import Rest, soon
 from tests.unit.api.node import flood, hang, missing

@@ -14,8 +14,8 @@ from boilerhouse.api.commands import argv, ending_of
 from boilerhouse.api.errors import Problem, problem_of
 from boilerhouse.api.inputs import moment
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.kube.kinds import ObjectMeta, Pod, PodStatus
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.kinds import ObjectMeta, Pod, PodStatus
+from boilerhouse.platform.kube.status import (
     ApiError,
     BadRequest,
     Cause,

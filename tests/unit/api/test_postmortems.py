@@ -8,9 +8,9 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339, rng
-from boilerhouse.kube.resources import EVENTS, PODS, SECRETS
-from boilerhouse.kube.status import NotFound
-from boilerhouse.loop.manager import Manager
+from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRETS
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.postmortems.keep import PostMortems
 from boilerhouse.postmortems.model import DIED_AT, POST_MORTEM, secret_name
 from tests.controllers.world import running, started

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.kube.wire import Reply
+from boilerhouse.platform.kube.wire import Reply
 from tests.unit.api.conftest import KEY, Rest
 
 EXPOSED = {"access": "none", "expose": [{"guest": 8080}]}

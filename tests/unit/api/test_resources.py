@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.agent import message
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.core import supervision
 from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.build import helper_secret
 from boilerhouse.helper.snapshots import SnapshotClient
-from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Key
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Key
+from boilerhouse.platform.rpc import message
+from boilerhouse.platform.rpc.peer import Unreachable
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import HELPER_TOKEN, Rest, opened_helper
 

@@ -12,11 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from boilerhouse.agent.message import Answer, Request
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.api.auth import Caller
 from boilerhouse.helper.agents import Agents
 from boilerhouse.helper.snapshots import SnapshotClient
+from boilerhouse.platform.rpc.message import Answer, Request
+from boilerhouse.platform.rpc.peer import Unreachable
 from tests.security.archives.hostile import END, file, symlink
 from tests.unit.api.conftest import Rest, archive
 

@@ -10,7 +10,7 @@ import pytest
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339_micro
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 from boilerhouse.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest, soon
 

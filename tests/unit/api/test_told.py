@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import EVENTS, PODS
-from boilerhouse.kube.status import NotFound
-from boilerhouse.kube.wire import Socket
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import EVENTS, PODS
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.kube.wire import Socket
 from boilerhouse.pools.objects import POOLS
 from tests.controllers.world import running
 from tests.unit.api.conftest import Rest

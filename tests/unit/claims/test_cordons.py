@@ -10,12 +10,12 @@ import pytest
 from boilerhouse.claims.cordons import AT_ONCE, Cordons, Tenant, turns
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Node, Pod
-from boilerhouse.kube.resources import NODES, PODS, Key
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Node, Pod
+from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from tests.unit.claims.views import warm
-from tests.unit.kube.scripted import Scripted
+from tests.unit.platform.kube.scripted import Scripted
 
 P = ClaimPhase
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from boilerhouse.claims.jobs import Jobs
 from boilerhouse.claims.seen import QUEUED
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 
 KEY = Key("sim", "claim")
 

@@ -22,7 +22,7 @@ from boilerhouse.claims.memory import (
 from boilerhouse.claims.model import ClaimStatus, Release, SnapshotRefs
 from boilerhouse.claims.seen import UsageSeen
 from boilerhouse.core.clock import FakeClock, rng
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 from tests.unit.claims.views import bound, claim
 
 KEY = Key("sim", "claim")

@@ -10,11 +10,11 @@ import pytest
 from boilerhouse.claims.intent import Intent
 from boilerhouse.claims.spares import RESERVED_FOR, Spares
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS
-from tests.unit.kube.scripted import Scripted
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS
+from tests.unit.platform.kube.scripted import Scripted
 
 Body = dict[str, Any]
 

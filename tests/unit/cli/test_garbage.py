@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from boilerhouse.cli import garbage
-from boilerhouse.loop.rightofway import RECENT, RightOfWay
+from boilerhouse.platform.loop.rightofway import RECENT, RightOfWay
 
 pytestmark = pytest.mark.looptime
 

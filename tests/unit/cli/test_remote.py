@@ -24,8 +24,8 @@ from boilerhouse.cli.why import decided
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import API_VERSION, claim_name
 from boilerhouse.embedded.http.pki import ensure
-from boilerhouse.kube.resources import SECRETS
-from boilerhouse.kube.wire import Socket
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.kube.wire import Socket
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import KEY, Rest, opened_rest, soon
 from tests.unit.api.test_told import crashing

@@ -21,12 +21,12 @@ from boilerhouse.disruptions.build import HELPER, INSTANCES, budget
 from boilerhouse.disruptions.keep import BUDGETS, LOOK_AGAIN, BudgetKeeper
 from boilerhouse.helper import layout
 from boilerhouse.helper.build import HelperSettings, helper_pod
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.kube.status import TooManyRequests
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.kube.status import TooManyRequests
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
 from tests.controllers.world import World, opened, running_world, started
 
 EVERY = timedelta(seconds=0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from boilerhouse.embedded.storage.ballast import LARGEST, PIECES, SHARE, SMALLEST, Ballast
+from boilerhouse.platform.files.ballast import LARGEST, PIECES, SHARE, SMALLEST, Ballast
 
 MEBI = 1 << 20
 

@@ -15,7 +15,7 @@ from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.verbs import preparing
 from boilerhouse.embedded.verbs.patch import strategic
 from boilerhouse.embedded.verbs.selectors import field_selector
-from boilerhouse.kube.status import BadRequest, Invalid
+from boilerhouse.platform.kube.status import BadRequest, Invalid
 from tests.unit.embedded.builtin_cases import Object, box, claim, new, pod, stateful
 from tests.unit.embedded.builtin_cases import service as a_service
 

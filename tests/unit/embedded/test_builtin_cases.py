@@ -11,7 +11,7 @@ from boilerhouse.embedded import builtin
 from boilerhouse.embedded.schemas.schema import NOTHING
 from boilerhouse.embedded.verbs import preparing
 from boilerhouse.embedded.verbs.patch import merge
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.status import ApiError
 from tests.unit.embedded.builtin_cases import CASES, OUTCOMES, Case
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in builtin.kinds()}

@@ -16,7 +16,7 @@ from boilerhouse.embedded.describing.table import table
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.schemas.schema import NOTHING, Seen
 from boilerhouse.embedded.verbs import preparing
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.status import ApiError
 from tests.unit.embedded.builtin_cases import CASES
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in builtin.kinds()}

@@ -10,7 +10,7 @@ import pytest
 
 from boilerhouse.embedded.cel.rules import Rules, RulesRefused, unchecked
 from boilerhouse.embedded.cel.syntax import CelSyntaxError, parse
-from boilerhouse.kube.status import Cause, required
+from boilerhouse.platform.kube.status import Cause, required
 from tests.unit.embedded.schema_cases import array, fields, mapping, root, text
 
 S = text()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.kube.wire import JSON_PATCH, MERGE_PATCH
+from boilerhouse.platform.kube.wire import JSON_PATCH, MERGE_PATCH
 from tests.contract.driver import Api
 from tests.contract.objects import crd
 from tests.unit.embedded.conftest import Start

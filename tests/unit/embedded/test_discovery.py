@@ -9,7 +9,7 @@ import pytest
 
 from boilerhouse.embedded.describing.discovery import Discovery, version_rank
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.wire import Reply, Request
 from tests.unit.embedded.kinds import NAMESPACE, POD, WIDGET
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.crd import compiled, limits
-from boilerhouse.kube.wire import MERGE_PATCH
+from boilerhouse.platform.kube.wire import MERGE_PATCH
 from tests.contract.driver import Api
 from tests.contract.objects import crd
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from boilerhouse.embedded.request import rendering
-from boilerhouse.kube.wire import YAML
+from boilerhouse.platform.kube.wire import YAML
 from tests.contract.driver import Answer, Api
 
 DATA = {f"key-{number}": f"value-{number}" for number in range(20_000)}

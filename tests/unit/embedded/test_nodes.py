@@ -9,8 +9,8 @@ import pytest
 
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.status import BadRequest, NotFound, Unavailable
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.status import BadRequest, NotFound, Unavailable
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 from tests.contract.driver import Api
 from tests.unit.embedded.conftest import Embedded
 

@@ -10,8 +10,8 @@ import pytest
 
 from boilerhouse.embedded.describing.openapi import OpenApi
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.kube.status import NotAcceptable, NotFound
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.status import NotAcceptable, NotFound
+from boilerhouse.platform.kube.wire import Reply, Request
 from tests.unit.embedded.kinds import DEFINITIONS, NAMESPACE, POD, WIDGET
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.kube.status import Unavailable
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import Unavailable
+from boilerhouse.platform.kube.wire import Request
 from tests.contract.driver import Api
 from tests.unit.embedded.conftest import Embedded, Start
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.verbs import patch
-from boilerhouse.kube.status import ApiError, BadRequest, Invalid, TooLarge
+from boilerhouse.platform.kube.status import ApiError, BadRequest, Invalid, TooLarge
 
 CASES = json.loads(Path(__file__).with_name("patch_cases.json").read_text())
 

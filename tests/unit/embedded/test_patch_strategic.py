@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.verbs.patch import Merging, strategic
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 CASES = json.loads(Path(__file__).with_name("strategic_cases.json").read_text())
 

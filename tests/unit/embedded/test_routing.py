@@ -13,7 +13,7 @@ from boilerhouse.embedded import builtin
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request.negotiation import Rendering, negotiate
 from boilerhouse.embedded.request.routing import Routes, Target, find
-from boilerhouse.kube.status import NotAcceptable, NotFound
+from boilerhouse.platform.kube.status import NotAcceptable, NotFound
 from tests.unit.embedded.kinds import WIDGET
 
 REGISTRY = Registry([*builtin.kinds(), WIDGET])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boilerhouse.embedded.schemas.schema import Builder, Schema, SchemaError
-from boilerhouse.kube.status import BadRequest, Cause
+from boilerhouse.platform.kube.status import BadRequest, Cause
 from tests.unit.embedded.schema_cases import array, fields, mapping, root, text
 
 S = text()

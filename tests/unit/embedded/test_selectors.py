@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.verbs.selectors import field_selector, label_selector, object_selector
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 LABELS = {"app": "web", "tier": "a", "example.com/size": "7", "empty": ""}
 

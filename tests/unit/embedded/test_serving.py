@@ -15,13 +15,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from boilerhouse import listening
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.http import asgi, pki, serving
 from boilerhouse.embedded.http.asgi import GZIP_FROM, MAX_BODY
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.status import NotFound
-from boilerhouse.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
+from boilerhouse.platform.serving import listening
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 
 from boilerhouse.embedded import builtin
 from boilerhouse.embedded.storage.store import Key, Stored
-from boilerhouse.kube.wire import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from boilerhouse.platform.kube.wire import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from tests.contract.driver import Api
 from tests.unit.embedded.builtin_cases import CASES
 from tests.unit.embedded.conftest import Embedded

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from boilerhouse.embedded.silence import bounded
-from boilerhouse.kube.status import Unavailable
+from boilerhouse.platform.kube.status import Unavailable
 
 pytestmark = pytest.mark.looptime
 

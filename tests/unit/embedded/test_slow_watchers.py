@@ -21,8 +21,8 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.history import MAX_BATCH_BYTES
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.kube.wire import Request
-from boilerhouse.listening import Listener
+from boilerhouse.platform.kube.wire import Request
+from boilerhouse.platform.serving.listening import Listener
 from tests.contract.driver import Api, Events
 
 LARGE = 200_000

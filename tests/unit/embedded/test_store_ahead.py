@@ -12,7 +12,7 @@ import pytest
 
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.storage.store import MAX_AHEAD, Key, Put, Store
-from boilerhouse.kube.wire import MERGE_PATCH, Reply, Request
+from boilerhouse.platform.kube.wire import MERGE_PATCH, Reply, Request
 from tests.unit.embedded.conftest import Embedded
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"

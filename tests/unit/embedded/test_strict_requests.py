@@ -7,8 +7,8 @@ import json
 import pytest
 
 from boilerhouse.embedded.request.numbers import whole_number
-from boilerhouse.kube.status import Forbidden
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import Forbidden
+from boilerhouse.platform.kube.wire import Request
 from tests.contract.driver import Api
 
 ODD = ["1_0", " 5", "5 ", "٣", "５", "1.0", "0x1", "1e3", "", "-", "9" * 19, "1" * 5000]

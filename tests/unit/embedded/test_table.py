@@ -10,7 +10,7 @@ import pytest
 from boilerhouse.embedded.describing.table import age, duration, table
 from boilerhouse.embedded.kind import Column, Kind
 from boilerhouse.embedded.schemas.schema import Schema
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

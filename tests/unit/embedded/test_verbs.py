@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.verbs import preparing
-from boilerhouse.kube.wire import JSON, MERGE_PATCH, YAML
+from boilerhouse.platform.kube.wire import JSON, MERGE_PATCH, YAML
 from tests.contract.driver import Api
 from tests.unit.embedded.conftest import Embedded
 

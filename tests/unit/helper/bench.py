@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.message import Answer, Body, Handler, Request, answering
-from boilerhouse.agent.refusal import TOKEN_HEADER
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.helper import wire
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.wire import Page, Restored, RestoreOrder, Saved, SaveOrder, Version
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request, answering
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
 from tests.unit.helper.house import HELPER_TOKEN
 from tests.unit.helper.pretender import TOKEN, Pretender
 

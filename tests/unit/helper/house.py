@@ -15,10 +15,10 @@ from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.store.store import Store
 from boilerhouse.instances.build import agent_secret
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, SECRETS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.platform.kube.status import NotFound
 from tests.unit.agent.rig import SECRET, Rig, listening, running
 from tests.worlds import EmbeddedWorld
 

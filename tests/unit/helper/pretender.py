@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Answer, Body, Request, json_answer
-from boilerhouse.agent.peer import Unreachable
 from boilerhouse.agent.protocol import RestoreReport, SaveReport, State, Unchanged
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Answer, Body, Request, json_answer
+from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 
 TOKEN = "the-token-of-this-agent"
 PIECE = 64 << 10

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.archive.model import Limits
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.wire import Version
+from boilerhouse.platform.archive.model import Limits
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.security.archives.hostile import END, directory, file, hard_link, symlink
 from tests.unit.helper.archives import archive
 from tests.unit.helper.bench import Bench, working

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from boilerhouse.agent.message import Answer, Body, Handler, Request
 from boilerhouse.agent.protocol import Listing
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.names import AGENT_PORT
@@ -22,9 +20,11 @@ from boilerhouse.helper.identities import HelperIdentities
 from boilerhouse.helper.routes import Direct, Proxied
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
-from boilerhouse.kube import wire
-from boilerhouse.kube.kinds import ObjectMeta, Pod, PodStatus
-from boilerhouse.kube.resources import PODS, SECRETS
+from boilerhouse.platform.kube import wire
+from boilerhouse.platform.kube.kinds import ObjectMeta, Pod, PodStatus
+from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.agent.rig import SECRET, running
 from tests.unit.helper.house import INSTANCE, SPEC, House, placed
 

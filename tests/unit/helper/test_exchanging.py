@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.message import Body
 from boilerhouse.helper import wire
 from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.wire import Version
+from boilerhouse.platform.rpc.message import Body
 from tests.unit.helper.archives import archive
 from tests.unit.helper.bench import Bench, working
 from tests.unit.helper.test_archives import WHOSE, put

@@ -8,11 +8,11 @@ import os
 import pytest
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.message import Answer, Body, Handler, Request
-from boilerhouse.agent.peer import Peer, Unreachable
-from boilerhouse.agent.refusal import TOKEN_HEADER, Refused
 from boilerhouse.helper.helper import Helper
 from boilerhouse.helper.store.store import Store
+from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.peer import Peer, Unreachable
+from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from tests.unit.agent.rig import SECRET, listening
 from tests.unit.helper.house import HELPER_TOKEN, House
 

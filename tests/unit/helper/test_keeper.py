@@ -15,11 +15,11 @@ from boilerhouse.helper import build, layout
 from boilerhouse.helper.build import HelperSettings
 from boilerhouse.helper.decide import Create, DeletePod, PodSeen, Seen, decide
 from boilerhouse.helper.ensure import HelperKeeper
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, PVCS, SECRETS
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
 from tests.unit.helper.house import api
 from tests.waiting import until, until_found
 

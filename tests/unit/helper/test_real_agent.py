@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.archive.model import Limits
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.claims.snapshots import UnfitVersion
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper.agents import Agents
@@ -22,7 +19,10 @@ from boilerhouse.helper.routes import Direct
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.helper.wire import Restored, Saved
 from boilerhouse.instances.build import agent_secret
-from boilerhouse.kube.resources import SECRETS
+from boilerhouse.platform.archive.model import Limits
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.security.archives.hostile import END, file, symlink
 from tests.unit.agent.rig import SECRET, Rig, running
 from tests.unit.helper.house import INSTANCE, SPEC, House, placed

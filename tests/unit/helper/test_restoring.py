@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.framing import Broken
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import snapshot_routes, wire
+from boilerhouse.platform.rpc.framing import Broken
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.helper.bench import Bench, working
 from tests.unit.helper.test_saving import refused
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.agent import protocol
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper import wire
 from boilerhouse.helper.snapshot_routes import Capacity
 from boilerhouse.helper.store import volume
 from boilerhouse.helper.wire import Saved, SaveOrder
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.helper.bench import Bench, working
 
 

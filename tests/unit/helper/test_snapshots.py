@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.message import Body
-from boilerhouse.agent.refusal import Refused
-from boilerhouse.agent.server import Server
 from boilerhouse.core.names import AGENT_PORT
 from boilerhouse.helper import snapshot_routes
 from boilerhouse.helper.agents import Agents, AgentUnavailable
@@ -20,7 +17,10 @@ from boilerhouse.helper.client import HelperUnavailable
 from boilerhouse.helper.routes import Direct, Proxied
 from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.build import agent_secret
-from boilerhouse.kube.resources import SECRETS
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.rpc.message import Body
+from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.platform.rpc.server import Server
 from tests.unit.agent.rig import listening
 from tests.unit.helper.archives import archive
 from tests.unit.helper.house import SPEC, House, placed

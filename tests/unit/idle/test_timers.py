@@ -10,8 +10,8 @@ import pytest
 
 from boilerhouse.core.clock import rng
 from boilerhouse.idle.verdict import Idle, Keep, Verdict, verdict
-from boilerhouse.loop.controller import Controller
-from boilerhouse.loop.recorder import Recorder
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.workloads.model import Idle as IdleSpec
 
 pytestmark = pytest.mark.looptime

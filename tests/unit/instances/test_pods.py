@@ -9,7 +9,7 @@ import pytest
 
 from boilerhouse.instances.pods import crashes, instance, restarts_of
 from boilerhouse.instances.seen import ClaimRef, InstanceSeen
-from boilerhouse.kube.kinds import Pod
+from boilerhouse.platform.kube.kinds import Pod
 
 Body = dict[str, Any]
 

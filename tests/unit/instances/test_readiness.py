@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.instances.readiness import ASK_SECONDS, SLOW_SECONDS, Readiness, newest
 from boilerhouse.instances.seen import InstanceSeen
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Event
-from boilerhouse.kube.resources import EVENTS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Event
+from boilerhouse.platform.kube.resources import EVENTS
 from tests.controllers.world import opened
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from boilerhouse.embedded.kubelet.container import ContainerSpec, HostRoot, Imag
 from boilerhouse.embedded.kubelet.containerspec import Refused, Wanted, build, may_stand_by
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig
 from boilerhouse.embedded.kubelet.images import Image
-from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.kinds import ObjectMeta
 
 META = ObjectMeta("web", "default", uid="u")
 

@@ -9,7 +9,7 @@ import pytest
 
 from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.diskroom import Marks, Room, look, marks_for
-from boilerhouse.embedded.storage.ballast import Ballast
+from boilerhouse.platform.files.ballast import Ballast
 
 MARKS = Marks(1000, 100)
 

@@ -11,9 +11,9 @@ import pytest
 from boilerhouse.embedded.kubelet.environment import PodView, environment, expand
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.policy.quantity import parse
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import ObjectMeta
-from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS
 from tests.worlds import EmbeddedWorld
 
 POD = PodView(

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from boilerhouse.embedded.kubelet import podproxy
-from boilerhouse.kube.status import BadRequest, Unavailable
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import BadRequest, Unavailable
+from boilerhouse.platform.kube.wire import Request
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

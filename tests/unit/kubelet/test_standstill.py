@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import pytest
 
-from boilerhouse.agent.freezing import Restless
 from boilerhouse.embedded.kubelet.container import Running
 from boilerhouse.embedded.kubelet.containerloop import ContainerLoop
 from boilerhouse.embedded.kubelet.launch import Launched
 from boilerhouse.embedded.kubelet.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.status import ContainerFacts
+from boilerhouse.platform.processes.freezing import Restless
 from tests.unit.kubelet.test_container_loop import CLOCK, Life, Play, running
 
 pytestmark = pytest.mark.looptime

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.removal import NotRemoved
 from boilerhouse.embedded.kubelet.trees import give_tree, remove_tree, used, used_bytes
+from boilerhouse.platform.files.removal import NotRemoved
 from tests.deep import bottom, dig, read, somewhere
 from tests.unit.agent.rig import open_descriptors
 

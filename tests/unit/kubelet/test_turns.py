@@ -9,9 +9,9 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.turns import BESIDE, CLEANED, LONGEST, Turns
-from boilerhouse.kube.kinds import ObjectMeta
-from boilerhouse.kube.resources import Key
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 pytestmark = pytest.mark.looptime
 

@@ -15,8 +15,8 @@ from boilerhouse.embedded.kubelet.containerspec import Refused
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.kubelet.volumes import Volume, Volumes, mounts
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import CONFIG_MAPS, PVCS, SECRETS
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, PVCS, SECRETS
 from tests.worlds import EmbeddedWorld
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

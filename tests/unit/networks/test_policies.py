@@ -13,11 +13,11 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import rng
 from boilerhouse.core.upkeep import Create, Replace, Seen, There, Wait, decide
 from boilerhouse.helper.build import HelperSettings, helper_pod
-from boilerhouse.kube.resources import Key
-from boilerhouse.loop.manager import Manager
-from boilerhouse.loop.recorder import Recorder
 from boilerhouse.networks.build import INGRESS, NONE, UNRESTRICTED, policies
 from boilerhouse.networks.keep import POLICIES, PolicyKeeper
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.recorder import Recorder
 from tests.controllers.world import World, opened, started
 
 

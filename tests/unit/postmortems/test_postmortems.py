@@ -13,7 +13,7 @@ import pytest
 from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
-from boilerhouse.kube.kinds import Pod
+from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.postmortems.build import ending, of_life, secret
 from boilerhouse.postmortems.deaths import Death, death_of, may_have_died
 from boilerhouse.postmortems.decide import Delete, Seen, Wait, decide

@@ -20,9 +20,9 @@ from boilerhouse.api.handlers.logs import tenant_container
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.sockets import answering, first_to_end
-from boilerhouse.kube.exec import PROTOCOLS, Channel
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.wire import Request, Socket
+from boilerhouse.platform.kube.exec import PROTOCOLS, Channel
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.wire import Request, Socket
 
 Command = FromQuery[list[str] | None]
 

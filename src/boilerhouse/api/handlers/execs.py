@@ -29,10 +29,10 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.shortcut import Shortcut
 from boilerhouse.api.streaming import Streaming
-from boilerhouse.kube.exec import V5, Channel, CommandTimeout, Session
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.pods import EXEC_LIMIT, EXEC_TIMEOUT
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.exec import V5, Channel, CommandTimeout, Session
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.pods import EXEC_LIMIT, EXEC_TIMEOUT
+from boilerhouse.platform.kube.status import ApiError
 
 NDJSON = "application/x-ndjson"
 

@@ -13,7 +13,6 @@ import msgspec
 from litestar import Request, Response, delete, get, put
 from litestar.params import FromPath, QueryParameter
 
-from boilerhouse.agent.message import Body
 from boilerhouse.agent.protocol import Listing
 from boilerhouse.api.auth import INSTANCES_EXEC, INSTANCES_READ, caller_of
 from boilerhouse.api.errors import Problem
@@ -22,6 +21,7 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.helper.client import HelperClient
+from boilerhouse.platform.rpc.message import Body
 
 PATH = f"{V1}/instances/{{name:str}}/files"
 Where = Annotated[

@@ -16,7 +16,6 @@ import msgspec
 from litestar import Request, get
 from litestar.params import FromPath
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.house import House, TheHouse
@@ -31,7 +30,8 @@ from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
 from boilerhouse.idle.explain import THEN, Explanation, explain
 from boilerhouse.idle.verdict import Ask, ChangesSeen
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.workloads.model import Idle as IdleSpec
 from boilerhouse.workloads.model import IdleAction
 

@@ -17,9 +17,9 @@ from boilerhouse.api.informers import listed
 from boilerhouse.api.paths import V1
 from boilerhouse.core import names
 from boilerhouse.core.errors import Retry
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.resources import PODS, Key
-from boilerhouse.kube.status import ApiError, Conflict, NotFound
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.kube.status import ApiError, Conflict, NotFound
 
 
 class Destroyed(msgspec.Struct):

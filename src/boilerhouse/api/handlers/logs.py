@@ -15,8 +15,8 @@ from boilerhouse.api.house import TheHouse
 from boilerhouse.api.inputs import moment
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
-from boilerhouse.kube.kinds import Pod
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.status import BadRequest
 
 TEXT = "text/plain; charset=utf-8"
 

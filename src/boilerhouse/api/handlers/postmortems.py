@@ -12,8 +12,8 @@ from boilerhouse.api.auth import INSTANCES_READ, caller_of
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.paths import V1
-from boilerhouse.kube.resources import SECRETS
-from boilerhouse.kube.status import BadRequest, NotFound
+from boilerhouse.platform.kube.resources import SECRETS
+from boilerhouse.platform.kube.status import BadRequest, NotFound
 from boilerhouse.postmortems.model import COMPONENT, LOG, POST_MORTEM, REPORT, Report, secret_name
 
 

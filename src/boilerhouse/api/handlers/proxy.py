@@ -29,7 +29,7 @@ from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import Pod
+from boilerhouse.platform.kube.kinds import Pod
 
 SILENCE = 300.0  # seconds without a byte after which an answer is given up
 SANDBOX = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads"

@@ -18,7 +18,6 @@ import msgspec
 from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import ADMIN, caller_of
 from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import Connected
@@ -33,7 +32,8 @@ from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, ReleaseAnswer, would_lose
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.wire import Version
-from boilerhouse.kube.status import ApiError
+from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.platform.rpc.refusal import Refused
 
 PATIENCE = 5.0  # seconds for what is only told along
 

@@ -35,9 +35,9 @@ from boilerhouse.api.triggers import check_agents_own, check_agents_trigger, own
 from boilerhouse.claims.model import RESOURCE as CLAIM
 from boilerhouse.core import names
 from boilerhouse.core.crd import CustomResource
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Resource
-from boilerhouse.kube.status import AlreadyExists, BadRequest, Conflict, NotFound
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, Conflict, NotFound
 from boilerhouse.pools.model import RESOURCE as POOL
 from boilerhouse.triggers.model import RESOURCE as TRIGGER
 from boilerhouse.workloads.model import RESOURCE as WORKLOAD

@@ -16,9 +16,9 @@ from boilerhouse.api.errors import bad_request, conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import ConfigMap, Secret
-from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS, Resource
-from boilerhouse.kube.status import AlreadyExists, BadRequest, NotFound
+from boilerhouse.platform.kube.kinds import ConfigMap, Secret
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, NotFound
 from boilerhouse.postmortems.model import COMPONENT
 
 KINDS: dict[str, Resource[Any]] = {"secrets": SECRETS, "configmaps": CONFIG_MAPS}

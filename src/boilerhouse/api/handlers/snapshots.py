@@ -25,7 +25,6 @@ from litestar.openapi.spec import (
 )
 from litestar.params import FromPath, QueryParameter
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.api.auth import ADMIN, TENANTS_READ, caller_of
 from boilerhouse.api.errors import Problem, bad_request, not_found
 from boilerhouse.api.house import House, TheHouse
@@ -47,6 +46,7 @@ from boilerhouse.api.stored import (
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.core.errors import Retry
 from boilerhouse.helper.wire import GZIP, Version
+from boilerhouse.platform.rpc.refusal import Refused
 
 OF_TENANT = f"{V1}/tenants/{{tenant:str}}/snapshots"
 OF_BOTH = f"{V1}/tenants/{{tenant:str}}/workloads/{{workload:str}}/snapshots"

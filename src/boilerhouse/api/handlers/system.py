@@ -16,7 +16,7 @@ from boilerhouse.api.errors import Problem, bad_request, not_found
 from boilerhouse.api.house import TheHouse
 from boilerhouse.api.informers import listed
 from boilerhouse.api.paths import V1
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 
 # What people call a kind, and what its controller is called.
 CONTROLLERS = {

@@ -33,7 +33,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.model import ClaimStatus, Source
 from boilerhouse.claims.objects import Claim
 from boilerhouse.core.names import claim_name
-from boilerhouse.kube.resources import Key
+from boilerhouse.platform.kube.resources import Key
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

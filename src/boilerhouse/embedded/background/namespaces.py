@@ -28,7 +28,7 @@ from boilerhouse.embedded.storage.store import Change, Key, Store, Stored
 from boilerhouse.embedded.verbs.deletion import DeleteOptions
 from boilerhouse.embedded.verbs.objects import Verbs, check_version, decode, key_of
 from boilerhouse.embedded.verbs.removal import BATCH, Removal
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.wire import Reply, Request
 
 
 class Namespaces:

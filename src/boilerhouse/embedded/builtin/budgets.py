@@ -10,7 +10,7 @@ from boilerhouse.embedded.builtin.rules import (
 )
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.policy.quantity import parse
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     duplicate,
     forbidden_field,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from boilerhouse.embedded.builtin.rules import labels, not_negative
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.verbs.selectors import is_label_key
-from boilerhouse.kube.status import Cause, duplicate, invalid_value, required, unsupported_value
+from boilerhouse.platform.kube.status import (
+    Cause,
+    duplicate,
+    invalid_value,
+    required,
+    unsupported_value,
+)
 
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 

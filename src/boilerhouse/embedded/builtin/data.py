@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from boilerhouse.embedded.builtin.rules import config_key, unchanged
 from boilerhouse.embedded.builtin.shapes import Unlike
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     forbidden_field,
     invalid_value,

@@ -26,7 +26,7 @@ from boilerhouse.embedded.builtin.trees import Trees
 from boilerhouse.embedded.crd import kind as crd
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, NameRule, ScalePaths
 from boilerhouse.embedded.schemas.node import Seen, fresh
-from boilerhouse.kube.status import BadRequest, Cause
+from boilerhouse.platform.kube.status import BadRequest, Cause
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(dict[str, Any]).decode

@@ -13,7 +13,7 @@ from boilerhouse.embedded.builtin.rules import (
     unchanged,
 )
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     duplicate,
     forbidden_field,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from boilerhouse.embedded.builtin.podspec import default_requests, default_spec, quality
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.status import Forbidden
+from boilerhouse.platform.kube.status import Forbidden
 
 # How long a Pod stays on a node that is in trouble, unless it says so itself.
 _EVICTION_SECONDS = 300

@@ -6,7 +6,7 @@ from typing import Any
 
 from boilerhouse.embedded.builtin.pod_rules import spec_causes
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.status import Cause, forbidden_field
+from boilerhouse.platform.kube.status import Cause, forbidden_field
 
 
 def validate(body: Body, old: Body | None) -> list[Cause]:

@@ -12,7 +12,7 @@ from typing import Any
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.policy.quantity import parse
 from boilerhouse.embedded.verbs.selectors import is_label_key, is_label_value
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     forbidden_field,
     invalid_value,

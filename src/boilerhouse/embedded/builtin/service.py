@@ -10,7 +10,7 @@ from typing import Any
 
 from boilerhouse.embedded.builtin.rules import dns_label, named_port, port_number
 from boilerhouse.embedded.kind import Body
-from boilerhouse.kube.status import Cause, duplicate, invalid_value, required
+from boilerhouse.platform.kube.status import Cause, duplicate, invalid_value, required
 
 RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 # The first addresses are for those who ask for one by number, as on a real server.

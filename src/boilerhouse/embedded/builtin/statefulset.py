@@ -13,7 +13,12 @@ from boilerhouse.embedded.builtin.rules import (
 )
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.verbs.selectors import object_selector
-from boilerhouse.kube.status import Cause, forbidden_field, invalid_value, unsupported_value
+from boilerhouse.platform.kube.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    unsupported_value,
+)
 
 _CHANGEABLE = (
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",

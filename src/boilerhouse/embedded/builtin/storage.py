@@ -5,7 +5,7 @@ from __future__ import annotations
 from boilerhouse.embedded.builtin.rules import dns_subdomain, label_selector
 from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.policy.quantity import ZERO, Quantity, parse
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     forbidden_field,
     invalid_value,

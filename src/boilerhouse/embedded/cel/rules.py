@@ -28,7 +28,7 @@ from boilerhouse.embedded.cel.values import NONE, CelError, Optional
 from boilerhouse.embedded.schemas import ratchet
 from boilerhouse.embedded.schemas.node import Builder, Node
 from boilerhouse.embedded.schemas.validate import NO_FIELD
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     duplicate,
     forbidden_field,

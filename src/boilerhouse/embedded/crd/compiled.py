@@ -24,7 +24,7 @@ import msgspec
 from boilerhouse.embedded.cel.rules import Rules
 from boilerhouse.embedded.schemas.node import Node
 from boilerhouse.embedded.schemas.schema import Schema
-from boilerhouse.kube.status import Cause
+from boilerhouse.platform.kube.status import Cause
 
 T = TypeVar("T")
 Judge = Callable[[Mapping[str, Any], str, bool], tuple[Node | None, list[Cause]]]

@@ -16,7 +16,7 @@ from boilerhouse.core.clock import Clock, SystemClock, rfc3339
 from boilerhouse.embedded.crd.compiled import built
 from boilerhouse.embedded.crd.rules import crd_causes
 from boilerhouse.embedded.kind import Body, Column, Hooks, Kind, ScalePaths
-from boilerhouse.kube.status import Cause, invalid_value
+from boilerhouse.platform.kube.status import Cause, invalid_value
 
 RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 # Holds a deleted definition back until its objects are gone.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from boilerhouse.kube.status import Cause, forbidden_field, invalid_value
+from boilerhouse.platform.kube.status import Cause, forbidden_field, invalid_value
 
 EXPRESSION: Final = 100_000  # code points, as a real server has it
 EXPRESSIONS: Final = 500_000  # code points of all of them

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     forbidden_field,
     invalid_value,

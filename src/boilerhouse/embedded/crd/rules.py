@@ -21,7 +21,7 @@ from boilerhouse.embedded.crd.limits import limit_causes
 from boilerhouse.embedded.crd.structural import schema_causes
 from boilerhouse.embedded.schemas.node import Builder, Node, SchemaError
 from boilerhouse.embedded.schemas.schema import Schema
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     duplicate,
     forbidden_field,

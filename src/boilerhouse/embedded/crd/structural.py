@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from boilerhouse.embedded.crd.lists import list_causes
 from boilerhouse.embedded.schemas.regex import BadPattern, compile_re2
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     forbidden_field,
     invalid_value,

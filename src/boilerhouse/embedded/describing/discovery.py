@@ -21,7 +21,7 @@ import msgspec
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.kube.wire import JSON, Reply, Request
+from boilerhouse.platform.kube.wire import JSON, Reply, Request
 from boilerhouse.version import version as release
 
 # The Kubernetes minor whose behaviour the contract suite compares us with.

@@ -33,8 +33,8 @@ from boilerhouse.embedded.describing.openapi_meta import (
 )
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.registry import Registry
-from boilerhouse.kube.status import NotAcceptable, NotFound
-from boilerhouse.kube.wire import (
+from boilerhouse.platform.kube.status import NotAcceptable, NotFound
+from boilerhouse.platform.kube.wire import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,

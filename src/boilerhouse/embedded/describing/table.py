@@ -16,7 +16,7 @@ from typing import Any
 from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.kind import Body, Column, Kind
 from boilerhouse.embedded.verbs.jsonpath import compile_path, printed
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 Cell = Callable[[Body, datetime], Any]
 

@@ -22,8 +22,14 @@ import structlog
 
 from boilerhouse.embedded.describing.discovery import OPEN_PATHS
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.status import ApiError, InternalError, Timeout, TooLarge, Unauthorized
-from boilerhouse.kube.wire import JSON, Reply, Request, Stream
+from boilerhouse.platform.kube.status import (
+    ApiError,
+    InternalError,
+    Timeout,
+    TooLarge,
+    Unauthorized,
+)
+from boilerhouse.platform.kube.wire import JSON, Reply, Request, Stream
 
 MAX_BODY = 3 * 1024 * 1024
 BODY_SECONDS = 60

@@ -11,7 +11,7 @@ import base64
 import re
 from pathlib import Path
 
-from boilerhouse.embedded.storage.durable import write_file
+from boilerhouse.platform.files.durable import write_file
 
 NAME = "boilerhouse"
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from boilerhouse.core.clock import Clock, token
-from boilerhouse.embedded.storage.durable import private_directory, write_file
+from boilerhouse.platform.files.durable import private_directory, write_file
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 CA_LIFE = timedelta(days=3650)

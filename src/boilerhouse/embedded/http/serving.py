@@ -21,7 +21,7 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.http import pki
 from boilerhouse.embedded.http.asgi import Application, Handler
-from boilerhouse.listening import Listener, ListenError, bind
+from boilerhouse.platform.serving.listening import Listener, ListenError, bind
 
 FIRST_PORT = 6443
 PORTS_TRIED = 100

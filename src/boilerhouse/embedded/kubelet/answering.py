@@ -13,8 +13,8 @@ from boilerhouse.embedded.kind import Body
 from boilerhouse.embedded.kubelet import podlogs, podproxy, streams
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.status import Unavailable
-from boilerhouse.kube.wire import Reply, Request, Stream
+from boilerhouse.platform.kube.status import Unavailable
+from boilerhouse.platform.kube.wire import Reply, Request, Stream
 
 
 class Answers:

@@ -25,7 +25,7 @@ import structlog
 from boilerhouse.agent.quota import Quota
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
-from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.kinds import ObjectMeta
 
 log = structlog.get_logger(__name__)
 

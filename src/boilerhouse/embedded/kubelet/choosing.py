@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 Body = Mapping[str, Any]
 DEFAULT = "kubectl.kubernetes.io/default-container"

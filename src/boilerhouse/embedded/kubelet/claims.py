@@ -14,10 +14,10 @@ from pathlib import Path
 
 from boilerhouse.embedded.kubelet.references import Missing
 from boilerhouse.embedded.kubelet.trees import give_tree
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import Resource
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.status import NotFound
 
 SNAPSHOTS = "boilerhouse-snapshots"
 _CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", Dynamic)

@@ -27,7 +27,7 @@ from boilerhouse.embedded.kubelet.probes import Probe, Timing
 from boilerhouse.embedded.kubelet.standby import Prepare, Standby
 from boilerhouse.embedded.kubelet.standstill import Standstill
 from boilerhouse.embedded.kubelet.status import ContainerFacts, Running, Terminated, Waiting
-from boilerhouse.loop.events import Type
+from boilerhouse.platform.loop.events import Type
 
 Body = Mapping[str, Any]
 _IMAGE_FAILURES = ("ErrImagePull", "ErrImageNeverPull")

@@ -23,7 +23,7 @@ from boilerhouse.embedded.kubelet.container import (
 from boilerhouse.embedded.kubelet.environment import expand
 from boilerhouse.embedded.kubelet.images import Image
 from boilerhouse.embedded.policy.quantity import parse
-from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.kinds import ObjectMeta
 
 Body = Mapping[str, Any]
 HOST_USER = (1000, 1000)

@@ -20,7 +20,7 @@ from prometheus_client import Gauge
 
 from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.embedded.kubelet.diskroom import Marks, Room, look, marks_for
-from boilerhouse.embedded.storage.ballast import Ballast
+from boilerhouse.platform.files.ballast import Ballast
 
 log = structlog.get_logger(__name__)
 

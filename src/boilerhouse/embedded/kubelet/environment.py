@@ -15,7 +15,7 @@ from typing import Any
 
 from boilerhouse.embedded.kubelet.references import Missing, References
 from boilerhouse.embedded.policy.quantity import Quantity, parse
-from boilerhouse.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.kinds import ObjectMeta
 
 Body = Mapping[str, Any]
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from boilerhouse.agent import freezing
-from boilerhouse.agent.vforking import fields
 from boilerhouse.embedded.kubelet.freezer import Freezer
+from boilerhouse.platform.processes import freezing
+from boilerhouse.platform.processes.vforking import fields
 
 _LOOKS = 50  # for processes that came while the others were being stopped
 

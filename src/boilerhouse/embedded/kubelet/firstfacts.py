@@ -18,7 +18,7 @@ from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.kubelet.container import Sandboxes
 from boilerhouse.embedded.kubelet.launch import Machine, last_attempt
 from boilerhouse.embedded.kubelet.status import ContainerFacts, PodFacts, Role, Terminated
-from boilerhouse.kube.kinds import Dynamic
+from boilerhouse.platform.kube.kinds import Dynamic
 
 Body = Mapping[str, Any]
 _CUT_OFF = "Boilerhouse was restarted"

@@ -16,10 +16,10 @@ import socket
 import struct
 from functools import partial
 
-from boilerhouse.accepting import Acceptor, CountedSocket
 from boilerhouse.core.connections import PODS
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.netns import PodNetwork
+from boilerhouse.platform.serving.accepting import Acceptor, CountedSocket
 
 _CONNECTIONS = 512
 _LEAST, _PART = 4, 4  # of all connections one Pod has so many, or one part of so many

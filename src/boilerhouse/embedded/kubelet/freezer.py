@@ -24,8 +24,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from boilerhouse.agent import freezing
-from boilerhouse.agent.freezing import Restless
+from boilerhouse.platform.processes import freezing
+from boilerhouse.platform.processes.freezing import Restless
 
 _MAIN = "main"
 _COMMAND = "exec-"

@@ -29,7 +29,7 @@ from boilerhouse.core.clock import Clock, parse_time, rfc3339
 from boilerhouse.embedded.kubelet.imageconfig import ImageConfig, read_config
 from boilerhouse.embedded.kubelet.importing import UnpackingProcess
 from boilerhouse.embedded.kubelet.trees import remove_tree
-from boilerhouse.embedded.storage import durable
+from boilerhouse.platform.files import durable
 
 HOST = "host"
 

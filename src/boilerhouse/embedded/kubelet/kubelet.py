@@ -39,14 +39,14 @@ from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.spreading import spread
 from boilerhouse.embedded.kubelet.turns import Turns
-from boilerhouse.embedded.storage.ballast import Ballast
-from boilerhouse.kube.cache import Change
-from boilerhouse.kube.client import ALL, Client
-from boilerhouse.kube.informer import Informer
-from boilerhouse.kube.kinds import Dynamic, Node
-from boilerhouse.kube.resources import NODES, Resource
-from boilerhouse.loop.events import Events, Type
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.files.ballast import Ballast
+from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Dynamic, Node
+from boilerhouse.platform.kube.resources import NODES, Resource
+from boilerhouse.platform.loop.events import Events, Type
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
 _LEAVE_SECONDS = 5.0

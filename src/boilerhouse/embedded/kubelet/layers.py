@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from boilerhouse.agent.removal import remove_below
 from boilerhouse.embedded.kubelet import linux
+from boilerhouse.platform.files.removal import remove_below
 
 _CHUNK = 1024 * 1024
 _HEADER_BYTES = 1024 * 1024

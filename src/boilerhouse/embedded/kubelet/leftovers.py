@@ -17,11 +17,11 @@ from pathlib import Path
 
 import structlog
 
-from boilerhouse.agent.removal import Interrupted
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.memory import Memory
 from boilerhouse.embedded.kubelet.trees import remove_tree
+from boilerhouse.platform.files.removal import Interrupted
 
 _FIRST, _LONGEST = 5.0, 3600.0  # seconds between two tries
 _TURN = 10.0  # seconds until others have their turn

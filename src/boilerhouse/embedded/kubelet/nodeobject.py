@@ -20,10 +20,10 @@ from boilerhouse.core.clock import Clock, rfc3339, rfc3339_micro
 from boilerhouse.embedded.kubelet.room import Requests
 from boilerhouse.embedded.kubelet.status import LIMITS_ENFORCED
 from boilerhouse.embedded.policy.quantity import Quantity, parse
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import LEASES, NAMESPACES, NODES
-from boilerhouse.kube.status import AlreadyExists, ApiError, NotFound
-from boilerhouse.kube.wire import STRATEGIC_PATCH
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import LEASES, NAMESPACES, NODES
+from boilerhouse.platform.kube.status import AlreadyExists, ApiError, NotFound
+from boilerhouse.platform.kube.wire import STRATEGIC_PATCH
 from boilerhouse.version import version
 
 NODE = "boilerhouse"

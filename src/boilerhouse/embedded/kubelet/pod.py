@@ -40,11 +40,11 @@ from boilerhouse.embedded.kubelet.status import ContainerFacts, Waiting
 from boilerhouse.embedded.kubelet.turns import Turns, is_spare
 from boilerhouse.embedded.kubelet.volumes import Volumes, mounts_of
 from boilerhouse.embedded.policy.quantity import Quantity
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, NotFound
-from boilerhouse.loop.events import Events, Type
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, NotFound
+from boilerhouse.platform.loop.events import Events, Type
 
 Body = Mapping[str, Any]
 TERMINAL = ("Succeeded", "Failed")

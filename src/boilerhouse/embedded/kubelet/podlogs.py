@@ -17,8 +17,8 @@ from boilerhouse.embedded.kubelet.logs import LogFile
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.kubelet.status import Waiting
 from boilerhouse.embedded.request.numbers import whole_number
-from boilerhouse.kube.status import BadRequest
-from boilerhouse.kube.wire import Request, Stream
+from boilerhouse.platform.kube.status import BadRequest
+from boilerhouse.platform.kube.wire import Request, Stream
 
 Body = Mapping[str, Any]
 _TEXT = {"content-type": "text/plain"}

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 import h11
 
 from boilerhouse.core.pace import Pace
-from boilerhouse.kube.status import ApiError, BadRequest, Unavailable
-from boilerhouse.kube.wire import Request, Stream
+from boilerhouse.platform.kube.status import ApiError, BadRequest, Unavailable
+from boilerhouse.platform.kube.wire import Request, Stream
 
 Body = Mapping[str, Any]
 Connect = Callable[[int], Awaitable[socket.socket]]

@@ -13,10 +13,10 @@ from typing import Any
 from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.container import Sandbox
 from boilerhouse.embedded.kubelet.containerloop import Said
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import ObjectMeta
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import Conflict, NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import Conflict, NotFound
 
 _PRIVILEGED = 1024  # below that only root may listen
 

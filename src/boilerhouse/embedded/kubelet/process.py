@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from boilerhouse.agent import freezing
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
 from boilerhouse.embedded.kubelet.execing import Program
@@ -23,6 +22,7 @@ from boilerhouse.embedded.kubelet.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.stdio import Stdio
 from boilerhouse.embedded.kubelet.stock import Plot
+from boilerhouse.platform.processes import freezing
 
 # A pipe may have been handed to a process that lives on elsewhere; then the log is cut here.
 _DRAIN_SECONDS = 1.0

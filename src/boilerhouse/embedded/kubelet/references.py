@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import CONFIG_MAPS, SECRETS
-from boilerhouse.kube.status import NotFound
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS
+from boilerhouse.platform.kube.status import NotFound
 
 Source = Literal["secret", "configmap"]
 

@@ -19,10 +19,10 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.status import PodFacts, clearing, pod_status
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, Conflict, Invalid, NotFound
-from boilerhouse.kube.wire import STRATEGIC_PATCH
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, Conflict, Invalid, NotFound
+from boilerhouse.platform.kube.wire import STRATEGIC_PATCH
 
 Body = Mapping[str, Any]
 _GATHER = 0.1

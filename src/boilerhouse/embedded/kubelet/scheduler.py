@@ -18,12 +18,12 @@ import structlog
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.embedded.kubelet.nodeobject import DISK_PRESSURE, NODE
 from boilerhouse.embedded.kubelet.room import Ledger, requests, tolerates, unschedulable
-from boilerhouse.kube.client import Client
-from boilerhouse.kube.kinds import Dynamic
-from boilerhouse.kube.resources import PODS
-from boilerhouse.kube.status import ApiError, Conflict, NotFound
-from boilerhouse.kube.wire import STRATEGIC_PATCH
-from boilerhouse.loop.events import Events
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.status import ApiError, Conflict, NotFound
+from boilerhouse.platform.kube.wire import STRATEGIC_PATCH
+from boilerhouse.platform.loop.events import Events
 
 _AGAIN = 1.0
 

@@ -2,7 +2,7 @@
 
     open() ─► Session(v5 | v4) ─► run(socket) ─► Running.exec ─► channels 0..4, 255
 
-Each message begins with its channel (kube/exec.py explains them). A client that hangs up ends the
+Each message begins with its channel (exec.py explains them). A client that hangs up ends the
 command it started; one that is attached only leaves.
 """
 
@@ -21,9 +21,9 @@ from boilerhouse.embedded.kubelet.container import ExecProcess, SandboxError
 from boilerhouse.embedded.kubelet.launch import Launched
 from boilerhouse.embedded.kubelet.pod import PodWorker
 from boilerhouse.embedded.node import Session
-from boilerhouse.kube.exec import PROTOCOLS, Channel
-from boilerhouse.kube.status import BadRequest, InternalError, NotFound, Unavailable
-from boilerhouse.kube.wire import Request, Socket
+from boilerhouse.platform.kube.exec import PROTOCOLS, Channel
+from boilerhouse.platform.kube.status import BadRequest, InternalError, NotFound, Unavailable
+from boilerhouse.platform.kube.wire import Request, Socket
 
 Body = Mapping[str, Any]
 _FRESH_SECONDS = 60.0

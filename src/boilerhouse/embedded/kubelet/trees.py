@@ -1,6 +1,6 @@
 """Directories that tenants filled: removed or counted whatever is in them, or handed over.
 
-Depth and length of names do not matter (agent/descent.py), and nothing here follows a link: what a
+Depth and length of names do not matter (descent.py), and nothing here follows a link: what a
 tenant wrote is not a way to anything else.
 """
 
@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from boilerhouse.agent.counting import Count
-from boilerhouse.agent.descent import OPEN_DIRECTORY
-from boilerhouse.agent.removal import NotRemoved, remove_below
-from boilerhouse.agent.treewalk import Walk
+from boilerhouse.platform.files.counting import Count
+from boilerhouse.platform.files.descent import OPEN_DIRECTORY
+from boilerhouse.platform.files.removal import NotRemoved, remove_below
+from boilerhouse.platform.files.treewalk import Walk
 
 
 def remove_tree(path: Path, go_on: Callable[[], bool] | None = None) -> None:

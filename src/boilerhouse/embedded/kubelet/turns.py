@@ -6,7 +6,7 @@ PodWorker ─► Turns.turn     ─► (nobody waits for it) a place, and a clea
 
 A Pod's start is the heaviest thing that happens here: processes, namespaces, a dozen writes. A warm
 instance of a pool has nobody who waits for it; so few of them start beside each other, and none
-begins while a claim is being answered (loop/rightofway.py says for how long at most). Fifty Pods
+begins while a claim is being answered (rightofway.py says for how long at most). Fifty Pods
 that end at once have a few writes each, and thousands of files.
 """
 
@@ -17,9 +17,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 
 from boilerhouse.core import names
-from boilerhouse.kube.kinds import ObjectMeta
-from boilerhouse.kube.resources import Key
-from boilerhouse.loop.rightofway import RightOfWay
+from boilerhouse.platform.kube.kinds import ObjectMeta
+from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.rightofway import RightOfWay
 
 BESIDE = 4  # Pods that nobody waits for, starting at one time
 CLEANED = 2  # Pods whose directories are removed at one time

@@ -13,7 +13,7 @@ from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.policy import limits, quota
 from boilerhouse.embedded.request.refusals import forbidden, invalid
 from boilerhouse.embedded.storage.store import Key, Put, Store
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     InternalError,
     MethodNotAllowed,

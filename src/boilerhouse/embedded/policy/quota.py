@@ -15,7 +15,7 @@ from boilerhouse.embedded.policy.usage import Amounts, best_effort, containers, 
 from boilerhouse.embedded.registry import Registry
 from boilerhouse.embedded.request.refusals import forbidden
 from boilerhouse.embedded.storage.store import Key, Put, Store
-from boilerhouse.kube.status import Cause, forbidden_field, invalid_value
+from boilerhouse.platform.kube.status import Cause, forbidden_field, invalid_value
 
 RESOURCE = "resourcequotas"
 SCOPES = ("BestEffort", "NotBestEffort", "NotTerminating", "Terminating")

@@ -17,8 +17,8 @@ import yaml
 
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request import protobuf
-from boilerhouse.kube.status import BadRequest, UnsupportedMediaType
-from boilerhouse.kube.wire import JSON, YAML, Request
+from boilerhouse.platform.kube.status import BadRequest, UnsupportedMediaType
+from boilerhouse.platform.kube.wire import JSON, YAML, Request
 
 BODY_LIMIT = 3 * 1024 * 1024
 # A YAML alias may stand for a tree, and that for another: the expanded size is what is bounded.

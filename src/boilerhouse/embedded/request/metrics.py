@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boilerhouse.loop.plainmetrics import Counter, Histogram
+from boilerhouse.platform.loop.plainmetrics import Counter, Histogram
 
 _REQUESTS = Counter(
     "boilerhouse_apiserver_requests",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from boilerhouse.kube.status import NotAcceptable
-from boilerhouse.kube.wire import JSON, YAML
+from boilerhouse.platform.kube.status import NotAcceptable
+from boilerhouse.platform.kube.wire import JSON, YAML
 
 _TRANSFORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 _JSON_TYPES = (JSON, "application/*", "*/*")

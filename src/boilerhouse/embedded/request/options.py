@@ -9,8 +9,8 @@ import msgspec
 
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.request.refusals import invalid, invalid_options, undecodable
-from boilerhouse.kube.status import Cause, shown, unsupported_value
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import Cause, shown, unsupported_value
+from boilerhouse.platform.kube.wire import Request
 
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 

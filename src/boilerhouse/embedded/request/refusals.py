@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boilerhouse.embedded.kind import Kind
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     AlreadyExists,
     ApiError,
     BadRequest,

@@ -16,8 +16,8 @@ from boilerhouse.embedded.describing.table import table
 from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.negotiation import Rendering
 from boilerhouse.embedded.storage.store import Stored
-from boilerhouse.kube.status import ApiError, NotAcceptable
-from boilerhouse.kube.wire import JSON, YAML, Reply
+from boilerhouse.platform.kube.status import ApiError, NotAcceptable
+from boilerhouse.platform.kube.wire import JSON, YAML, Reply
 
 encode = msgspec.json.Encoder().encode
 

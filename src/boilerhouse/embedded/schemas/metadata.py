@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Seen, fresh
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 
 class _Owner(msgspec.Struct):

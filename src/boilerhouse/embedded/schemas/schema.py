@@ -27,7 +27,7 @@ from boilerhouse.embedded.schemas.node import (
     fresh,
 )
 from boilerhouse.embedded.schemas.validate import Check
-from boilerhouse.kube.status import Cause, forbidden_field
+from boilerhouse.platform.kube.status import Cause, forbidden_field
 
 __all__ = ["NOTHING", "Builder", "Schema", "SchemaError", "Seen"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from boilerhouse.embedded.schemas.node import MISSING, NOTHING, Node, Seen
-from boilerhouse.kube.status import Cause, duplicate, invalid_value, required
+from boilerhouse.platform.kube.status import Cause, duplicate, invalid_value, required
 
 _KIND = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 

@@ -26,7 +26,7 @@ from boilerhouse.embedded.schemas.node import (
 from boilerhouse.embedded.schemas.ratchet import unchanged
 from boilerhouse.embedded.schemas.regex import MAX_EFFORT, Pattern
 from boilerhouse.embedded.schemas.shape import embedded_causes, list_causes
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     Cause,
     invalid_value,
     required,

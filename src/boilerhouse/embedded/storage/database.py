@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Key, Stored
-from boilerhouse.embedded.storage.durable import sync_directory
+from boilerhouse.platform.files.ballast import MakeRoom, no_room
+from boilerhouse.platform.files.durable import sync_directory
 
 SCHEMA_VERSION = 1
 # The revision of an empty store; "0" has a meaning of its own in the Kubernetes API.

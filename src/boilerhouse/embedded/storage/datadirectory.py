@@ -19,7 +19,7 @@ from pathlib import Path
 
 from boilerhouse.embedded.storage.database import StoreFailed, database_file, wal_file
 from boilerhouse.embedded.storage.datalock import is_our_lock
-from boilerhouse.embedded.storage.durable import sync_directory
+from boilerhouse.platform.files.durable import sync_directory
 
 # What a file system has at its root from birth.
 _NOBODYS = {"lost+found"}

@@ -25,7 +25,6 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
-from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Change, Stored
 from boilerhouse.embedded.storage.checkpoint import Checkpointer
 from boilerhouse.embedded.storage.database import (
@@ -36,6 +35,7 @@ from boilerhouse.embedded.storage.database import (
     newest_revision,
 )
 from boilerhouse.embedded.storage.history import Past
+from boilerhouse.platform.files.ballast import MakeRoom, no_room
 
 # Limits of one commit: what the loop can publish without a noticeable pause.
 MAX_BATCH = 256

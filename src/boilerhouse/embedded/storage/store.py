@@ -27,7 +27,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from boilerhouse.embedded.storage.ballast import MakeRoom, no_room
 from boilerhouse.embedded.storage.change import Change, Key, Put, Remove, Stored
 from boilerhouse.embedded.storage.database import (
     StoreFailed,
@@ -50,6 +49,7 @@ from boilerhouse.embedded.storage.history import (
 )
 from boilerhouse.embedded.storage.index import Index, place
 from boilerhouse.embedded.storage.journal import Journal, Transaction, Trim
+from boilerhouse.platform.files.ballast import MakeRoom, no_room
 
 __all__ = [
     "Change",

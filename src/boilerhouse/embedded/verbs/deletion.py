@@ -23,7 +23,7 @@ from boilerhouse.embedded.request.numbers import whole_number
 from boilerhouse.embedded.request.options import dry_run_causes
 from boilerhouse.embedded.request.refusals import invalid_options
 from boilerhouse.embedded.storage.store import Stored
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     ApiError,
     BadRequest,
     Cause,
@@ -31,7 +31,7 @@ from boilerhouse.kube.status import (
     invalid_value,
     unsupported_value,
 )
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.wire import Request
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

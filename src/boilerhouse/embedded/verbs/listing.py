@@ -30,14 +30,14 @@ from boilerhouse.embedded.verbs.objects import parse_version
 from boilerhouse.embedded.verbs.presenting import Presenter
 from boilerhouse.embedded.verbs.selection import Selection, number, select
 from boilerhouse.embedded.verbs.writing import type_lead
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     BadRequest,
     Cause,
     Gone,
     forbidden_field,
     unsupported_value,
 )
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.wire import Reply, Request
 
 SHAPED_IN_TURN = 500  # objects; as many as kubectl asks for at a time
 _INCONSISTENT = -1

@@ -13,7 +13,13 @@ from typing import Any
 
 from boilerhouse.core.clock import new_uid, rng
 from boilerhouse.embedded.kind import Body, Kind
-from boilerhouse.kube.status import Cause, forbidden_field, invalid_value, required, too_long
+from boilerhouse.platform.kube.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
 
 # What real servers draw generated names from: no vowels, so no words.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -37,14 +37,14 @@ from boilerhouse.embedded.verbs import deletion, objectmeta, patch, preparing
 from boilerhouse.embedded.verbs.preparing import Part
 from boilerhouse.embedded.verbs.presenting import Presenter
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     ApiError,
     BadRequest,
     UnsupportedMediaType,
     forbidden_field,
     invalid_value,
 )
-from boilerhouse.kube.wire import (
+from boilerhouse.platform.kube.wire import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,

@@ -26,7 +26,7 @@ from boilerhouse.embedded.verbs.strategic import (
     copied,
     strategic,
 )
-from boilerhouse.kube.status import BadRequest, Invalid, TooLarge
+from boilerhouse.platform.kube.status import BadRequest, Invalid, TooLarge
 
 __all__ = [
     "MAX_DEPTH",

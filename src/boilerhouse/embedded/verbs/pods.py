@@ -26,8 +26,8 @@ from boilerhouse.embedded.verbs.deletion import DeleteOptions, check_preconditio
 from boilerhouse.embedded.verbs.objects import decode, key_of
 from boilerhouse.embedded.verbs.selectors import object_selector
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.exec import PROTOCOLS
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.exec import PROTOCOLS
+from boilerhouse.platform.kube.status import (
     ApiError,
     BadRequest,
     Cause,
@@ -36,7 +36,7 @@ from boilerhouse.kube.status import (
     TooManyRequests,
     Unavailable,
 )
-from boilerhouse.kube.wire import Reply, Request, Stream
+from boilerhouse.platform.kube.wire import Reply, Request, Stream
 
 SESSIONS = ("exec", "attach", "portforward")
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -23,7 +23,7 @@ from boilerhouse.embedded.kind import Body, Kind
 from boilerhouse.embedded.request.refusals import invalid, undecodable
 from boilerhouse.embedded.schemas.schema import NOTHING, Seen
 from boilerhouse.embedded.verbs import objectmeta
-from boilerhouse.kube.status import Cause
+from boilerhouse.platform.kube.status import Cause
 
 Part = Literal["", "status"]
 

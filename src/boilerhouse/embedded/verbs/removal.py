@@ -28,7 +28,7 @@ from boilerhouse.embedded.verbs.deletion import DeleteOptions, Gone, Unchanged
 from boilerhouse.embedded.verbs.listing import Lists, Page
 from boilerhouse.embedded.verbs.objects import decode, key_of, unsaved
 from boilerhouse.embedded.verbs.writing import Writer
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.wire import Reply, Request
 
 # The one that Boilerhouse keeps everything in is needed as much as those that every server has.
 _UNDELETABLE = (*ALWAYS, NAMESPACE)

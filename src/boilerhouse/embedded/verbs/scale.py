@@ -21,8 +21,8 @@ from boilerhouse.embedded.request.routing import Target
 from boilerhouse.embedded.storage.store import Store, Stored
 from boilerhouse.embedded.verbs import objectmeta, preparing
 from boilerhouse.embedded.verbs.objects import Verbs, check_version, decode, key_of, read_patch
-from boilerhouse.kube.status import BadRequest, invalid_value
-from boilerhouse.kube.wire import Reply, Request
+from boilerhouse.platform.kube.status import BadRequest, invalid_value
+from boilerhouse.platform.kube.wire import Reply, Request
 
 MAX_REPLICAS = 2**31 - 1
 

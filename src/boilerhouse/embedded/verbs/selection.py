@@ -13,8 +13,8 @@ from boilerhouse.embedded.verbs.selectors import (
     field_selector,
     label_selector,
 )
-from boilerhouse.kube.status import BadRequest
-from boilerhouse.kube.wire import Request
+from boilerhouse.platform.kube.status import BadRequest
+from boilerhouse.platform.kube.wire import Request
 
 
 @dataclass(frozen=True, slots=True)

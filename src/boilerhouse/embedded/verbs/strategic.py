@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.kube.status import BadRequest
+from boilerhouse.platform.kube.status import BadRequest
 
 Body = dict[str, Any]
 

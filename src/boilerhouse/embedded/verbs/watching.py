@@ -28,7 +28,7 @@ from boilerhouse.embedded.storage.store import Change, Expired, Overrun, Store, 
 from boilerhouse.embedded.verbs.objects import parse_version
 from boilerhouse.embedded.verbs.presenting import Presenter
 from boilerhouse.embedded.verbs.selection import Selection, number, select, truth
-from boilerhouse.kube.status import (
+from boilerhouse.platform.kube.status import (
     ApiError,
     Cause,
     Gone,
@@ -36,7 +36,7 @@ from boilerhouse.kube.status import (
     forbidden_field,
     unsupported_value,
 )
-from boilerhouse.kube.wire import JSON, Request, Stream
+from boilerhouse.platform.kube.wire import JSON, Request, Stream
 
 BOOKMARK_SECONDS = 60.0
 # How long before the end the last bookmark goes out.

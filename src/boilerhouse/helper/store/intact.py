@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store.volume import clear_errors, digest_of
 from boilerhouse.helper.wire import Version
+from boilerhouse.platform.rpc.refusal import Refused
 
 
 def check(file: int, version: Version) -> None:

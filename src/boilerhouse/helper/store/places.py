@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.names import NAME_LIMIT, TENANT_RULE, is_tenant_id
 from boilerhouse.core.patterns import DNS_LABEL
 from boilerhouse.helper.layout import SNAPSHOTS_DIR
 from boilerhouse.helper.store.manifest import Stored
+from boilerhouse.platform.rpc.refusal import Refused
 
 VERSIONS = ".v"
 UNFINISHED = ".tmp"

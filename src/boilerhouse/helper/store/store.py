@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.names import is_tenant_id
 from boilerhouse.helper.store import places, rules
@@ -29,6 +28,7 @@ from boilerhouse.helper.store.places import Place
 from boilerhouse.helper.store.shelves import Shelves
 from boilerhouse.helper.store.volume import Incoming, Volume, clear_errors, names
 from boilerhouse.helper.wire import Kind, Page, Saved, Version
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import token
 from boilerhouse.helper.store import places
+from boilerhouse.platform.rpc.refusal import Refused
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.helper.store import places, store
 from boilerhouse.helper.store.places import Place
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.helper.store.shop import ANNA, Shop, digest
 
 ONE, TWO, THREE = b"first", b"second", b"third"

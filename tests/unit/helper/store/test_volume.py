@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent.refusal import Refused
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.helper.store.locks import Locks
 from boilerhouse.helper.store.store import Store
 from boilerhouse.helper.store.volume import Volume, VolumeUnfit
+from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.agent.rig import open_descriptors
 
 

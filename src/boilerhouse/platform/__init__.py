@@ -1,0 +1,1 @@
+"""I/O without a domain: Kubernetes client, controller loop, servers, files, archives."""

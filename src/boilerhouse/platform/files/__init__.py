@@ -1,0 +1,1 @@
+"""Directory trees and files: walked, counted, removed, made durable, at any depth."""

@@ -1,0 +1,108 @@
+"""Everything that runs in a controller process, started in order and stopped in order.
+
+start: informers ──► synced ──► controllers
+stop:  passes finish ──► lease released ──► informers
+
+A controller that is `leader_only` runs while this process holds the lease, or always if there is no
+elector. Leadership only saves duplicate work, so the others, and inline passes, run everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from boilerhouse.core.supervision import supervised
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.leader import Elector
+from boilerhouse.platform.loop import metrics
+from boilerhouse.platform.loop.controller import Controller
+
+log = structlog.get_logger(__name__)
+
+GRACE = timedelta(seconds=30)
+
+
+class Manager:
+    """Informers and the controllers that live on them."""
+
+    def __init__(
+        self,
+        *,
+        informers: Sequence[Informer[Any]],
+        controllers: Sequence[Controller[Any, Any, Any]],
+        elector: Elector | None = None,
+        grace: timedelta = GRACE,
+    ) -> None:
+        self._informers = informers
+        self._elector = elector
+        self._grace = grace
+        self._led = [c for c in controllers if c.leader_only and elector is not None]
+        self._everywhere = [c for c in controllers if c not in self._led]
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Run until `stopping` is set. A controller that a bug has ended is started again."""
+        async with AsyncExitStack() as stack:
+            for informer in self._informers:
+                await stack.enter_async_context(informer.running())
+            if not await self._synced(stopping):
+                return
+            log.info("manager.running", controllers=len(self._everywhere) + len(self._led))
+            async with asyncio.TaskGroup() as group:
+                for controller in self._everywhere:
+                    group.create_task(self._controller(controller, stopping))
+                election = None
+                if self._elector is not None and self._led:
+                    election = group.create_task(self._elector.run(lambda: self._lead(stopping)))
+                await stopping.wait()
+                if election is not None:
+                    # Cancelling is orderly: passes under way still finish before the lease goes.
+                    election.cancel()
+        log.info("manager.stopped")
+
+    def unhealthy(self) -> list[str]:
+        """Say which informers are deaf: their process is better restarted than trusted."""
+        return [
+            f"{informer.resource}: heard nothing for {informer.silence():.0f} s"
+            + (f": {informer.last_error}" if informer.last_error else "")
+            for informer in self._informers
+            # Before the first list there is nothing to be stale; readiness covers that time.
+            if informer.synced.is_set() and not informer.healthy()
+        ]
+
+    def unready(self) -> list[str]:
+        """Say what is still missing before decisions can be made."""
+        return [
+            f"{informer.resource}: not listed yet"
+            + (f": {informer.last_error}" if informer.last_error else "")
+            for informer in self._informers
+            if not informer.synced.is_set()
+        ] + self.unhealthy()
+
+    async def _synced(self, stopping: asyncio.Event) -> bool:
+        """Wait for every first list, however long it takes; False when told to stop meanwhile."""
+        for informer in self._informers:
+            waits = [asyncio.create_task(e.wait()) for e in (informer.synced, stopping)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        return not stopping.is_set()
+
+    async def _lead(self, stopping: asyncio.Event) -> None:
+        with metrics.LEADING.track_inprogress():
+            async with asyncio.TaskGroup() as group:
+                for controller in self._led:
+                    group.create_task(self._controller(controller, stopping))
+
+    async def _controller(
+        self, controller: Controller[Any, Any, Any], stopping: asyncio.Event
+    ) -> None:
+        name = f"controller {controller.name}"
+        await supervised(name, lambda: controller.run(stopping, self._grace), stopping)

@@ -1,0 +1,1 @@
+"""Processes of this machine: brought to a standstill."""

@@ -1,0 +1,1 @@
+"""The small HTTP/1.1 that agents and the snapshot helper speak."""

@@ -1,0 +1,1 @@
+"""Listening sockets: accepting within limits, HTTP and WebSockets on them."""

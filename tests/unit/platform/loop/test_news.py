@@ -1,0 +1,27 @@
+"""News: who waits for an object is woken by its changes, and by whoever knows of others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.platform.loop.news import News
+from tests.unit.platform.kube.scripted import Scripted
+
+
+async def test_who_waits_looks_again_when_told() -> None:
+    """What is waited for may depend on more than the object itself."""
+    news: News[Pod] = News(Informer(Client(Scripted(), "here"), PODS))
+    key, seen = Key("here", "a"), False
+    waiting = asyncio.create_task(news.until(key, lambda: seen))
+    await asyncio.sleep(0)
+    news.tell(key)
+    news.tell(Key("here", "nobody waits for"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    seen = True
+    news.tell(key)
+    await asyncio.wait_for(waiting, 1)
