@@ -29,12 +29,8 @@ from bench.figures import Figure, milliseconds, percentile
 from boilerhouse import catalogue
 from boilerhouse.claims.model import Source
 from boilerhouse.core.clock import SystemClock, rfc3339
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.client import HelperClient
-from boilerhouse.helper.filing import HelperSnapshots
-from boilerhouse.helper.layout import SECRET
-from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.identity import Identity
+from boilerhouse.node.helper.layout import SECRET
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
@@ -54,6 +50,10 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream, Transport
 from boilerhouse.platform.rpc.peer import Peer
 from boilerhouse.pools.objects import POOLS
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.client import HelperClient
+from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from boilerhouse.workloads.images import TrustedImages
 from boilerhouse.workloads.objects import WORKLOADS
 

@@ -18,9 +18,9 @@ def main() -> None:
     # An agent runs beside every tenant: the command line's libraries would weigh more than it.
     match sys.argv[1:]:
         case ["agent"]:
-            from boilerhouse.agent.__main__ import main as run
+            from boilerhouse.node.agent.__main__ import main as run
         case ["snapshot-helper"]:
-            from boilerhouse.helper.__main__ import main as run
+            from boilerhouse.node.helper.__main__ import main as run
         case ["up", *words]:
             run = partial(_up, words)
         case _:

@@ -28,7 +28,7 @@ from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.embedded.provision import NAMESPACE
-from boilerhouse.helper import layout
+from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.kinds import Pod

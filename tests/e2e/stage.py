@@ -21,14 +21,9 @@ from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.world import World
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.build import HelperSettings
-from boilerhouse.helper.client import HelperClient
-from boilerhouse.helper.ensure import HelperKeeper
-from boilerhouse.helper.layout import POD, VOLUME_CLAIM
-from boilerhouse.helper.routes import Proxied
 from boilerhouse.instances import build
 from boilerhouse.instances.settings import Settings
+from boilerhouse.node.helper.layout import POD, VOLUME_CLAIM
 from boilerhouse.platform.kube import kinds
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
@@ -44,6 +39,11 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.rpc.message import Handler
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.build import HelperSettings
+from boilerhouse.tenancy.snapshots.client import HelperClient
+from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
+from boilerhouse.tenancy.snapshots.routes import Proxied
 from boilerhouse.workloads.model import WorkloadSpec
 from tests.waiting import until, until_found
 

@@ -12,15 +12,15 @@ import pytest
 
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Terminal
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.client import HelperClient
-from boilerhouse.helper.identities import HelperIdentities
-from boilerhouse.helper.layout import POD
-from boilerhouse.helper.routes import Direct
 from boilerhouse.instances.identity import Identity
+from boilerhouse.node.helper.layout import POD
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.rpc.message import Body
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.client import HelperClient
+from boilerhouse.tenancy.snapshots.identities import HelperIdentities
+from boilerhouse.tenancy.snapshots.routes import Direct
 from tests.e2e.conftest import EMBEDDED, NODE
 from tests.e2e.stage import AGENT_TOKEN, Stage
 from tests.e2e.tenants import eventually

@@ -13,15 +13,15 @@ import tarfile
 import msgspec
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.identities import HelperIdentities
-from boilerhouse.helper.snapshots import SnapshotClient
-from boilerhouse.helper.wire import Saved
 from boilerhouse.instances import build
 from boilerhouse.instances.identity import Identity
 from boilerhouse.instances.settings import Settings
+from boilerhouse.node.helper.wire import Saved
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.identities import HelperIdentities
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from boilerhouse.workloads.model import WorkloadSpec
 from tests.e2e.stage import AGENT_TOKEN, Stage, workload
 from tests.e2e.tenants import eventually

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.helper import layout
+from boilerhouse.node.helper import layout
 from tests.e2e.homes import Home, soon
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.helper.helper import Helper
-from boilerhouse.helper.store.store import Store
+from boilerhouse.node.helper.helper import Helper
+from boilerhouse.node.helper.store.store import Store
 
 
 async def serve(directory: Path, token: str) -> None:

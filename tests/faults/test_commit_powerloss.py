@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from boilerhouse.helper.store.volume import VolumeUnfit
+from boilerhouse.node.helper.store.volume import VolumeUnfit
 from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.commit_program import CASES, PLACES, Case, again, shown
 from tests.faults.powerloss.disk import Disk, Image
 from tests.faults.powerloss.outcomes import fingerprint, outcomes
 from tests.faults.powerloss.recorder import Recording, build, record_many
 from tests.faults.powerloss.snapshot_program import MISTAKES
-from tests.unit.helper.store.shop import Shop
+from tests.unit.node.helper.store.shop import Shop
 
 PROGRAM = "tests.faults.powerloss.commit_program"
 

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.agent import protocol
-from boilerhouse.helper import wire
-from boilerhouse.helper.wire import RestoreOrder, Saved, SaveOrder, Version
+from boilerhouse.node.agent import protocol
+from boilerhouse.node.helper import wire
+from boilerhouse.node.helper.wire import RestoreOrder, Saved, SaveOrder, Version
 from boilerhouse.platform.rpc.message import Answer, Body, Request
 from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from boilerhouse.platform.rpc.server import Server
-from tests.unit.agent.rig import listening
-from tests.unit.helper.pretender import TOKEN, Pretender
+from tests.unit.node.agent.rig import listening
+from tests.unit.node.helper.pretender import TOKEN, Pretender
 from tests.worlds import absent
 
 HELPER_TOKEN = "the-token-of-the-helper"

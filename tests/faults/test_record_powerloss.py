@@ -6,7 +6,7 @@ import random
 import sys
 from pathlib import Path
 
-from boilerhouse.agent.record import Record
+from boilerhouse.node.agent.record import Record
 from tests.faults.powerloss.promises import lose_power
 from tests.faults.powerloss.recorder import build, record
 

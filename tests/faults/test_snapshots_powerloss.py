@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.helper.store.places import Place
-from boilerhouse.helper.store.store import Store
-from boilerhouse.helper.store.volume import VolumeUnfit
+from boilerhouse.node.helper.store.places import Place
+from boilerhouse.node.helper.store.store import Store
+from boilerhouse.node.helper.store.volume import VolumeUnfit
 from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.promises import lose_power, unfaithful
 from tests.faults.powerloss.recorder import Recording, build, record

@@ -9,10 +9,10 @@ _CREW = "tests/unit/platform/archive/test_crew.py::"
 
 MUTANTS = {
     "an upload is only counted": Mutant(
-        "boilerhouse.helper.importing",
+        "boilerhouse.node.helper.operations.importing",
         "            entries.place(*found)\n",
         "            source.skip(found[2][2] + -found[0].size % 512)\n",
-        "tests/unit/helper/test_archives.py::test_what_no_instance_would_take",
+        "tests/unit/node/helper/test_archives.py::test_what_no_instance_would_take",
     ),
     "an upload may lie below a link": Mutant(
         "boilerhouse.platform.archive.sketch",
@@ -39,9 +39,9 @@ MUTANTS = {
         _CREW + "test_a_directory_gets_its_time_after_its_last_file",
     ),
     "what no instance takes is tried again": Mutant(
-        "boilerhouse.helper.filing",
+        "boilerhouse.tenancy.snapshots.filing",
         '    "bad-archive": UnfitVersion,\n',
         "",
-        "tests/unit/helper/test_real_agent.py::test_what_no_instance_takes",
+        "tests/unit/node/helper/test_real_agent.py::test_what_no_instance_takes",
     ),
 }

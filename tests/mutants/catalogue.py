@@ -9,8 +9,8 @@ from tests.mutants import archives, commits, disruptions, limits, telling
 from tests.mutants.mutant import Mutant
 
 _DECIDE = "tests/unit/claims/test_decide.py::"
-_STORE = "tests/unit/helper/store/test_store.py::"
-_HELPER_SAVES = "tests/unit/helper/test_saving.py::"
+_STORE = "tests/unit/node/helper/store/test_store.py::"
+_HELPER_SAVES = "tests/unit/node/helper/test_saving.py::"
 _COMING_BACK = "tests/unit/claims/test_restoring.py::"
 _RELEASING = "tests/unit/claims/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
@@ -18,8 +18,8 @@ _HAZARDS = "tests/controllers/test_hazards.py::"
 _FREEZER = "tests/security/test_sandbox_freezer.py::"
 _STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
 _STANDBY = "tests/unit/kubelet/test_standby.py::"
-_RESTORING = "tests/unit/agent/test_restoring.py::"
-_HALTING = "tests/unit/agent/test_processes.py::test_in_a_process_namespace"
+_RESTORING = "tests/unit/node/agent/test_restoring.py::"
+_HALTING = "tests/unit/node/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
 _IDLE = "tests/unit/idle/test_verdict.py::"
 
@@ -212,16 +212,16 @@ MUTANTS = _ELSEWHERE | {
         _COMING_BACK + "test_a_ready_pod_without_its_files_is_not_active",
     ),
     "a failed save lets a full tenant run": Mutant(
-        "boilerhouse.agent.hold",
+        "boilerhouse.node.agent.freezer.hold",
         "        if self.full:\n            try:\n",
         "        if False:\n            try:\n",
-        "tests/unit/agent/test_diskguard.py::test_a_save_takes_over_and_gives_back",
+        "tests/unit/node/agent/test_diskguard.py::test_a_save_takes_over_and_gives_back",
     ),
     "a full tenant thaws at its limit": Mutant(
-        "boilerhouse.agent.disklimit",
+        "boilerhouse.node.agent.disk.limit",
         "share = THAW_BELOW if frozen else 1.0",
         "share = 1.0",
-        "tests/unit/agent/test_diskguard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
+        "test_diskguard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
     ),
     "the old process counts": Mutant(
         "boilerhouse.claims.restoring",
@@ -286,10 +286,10 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/embedded/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
     ),
     "a full machine is held against who was there before": Mutant(
-        "boilerhouse.agent.diskguard",
+        "boilerhouse.node.agent.disk.guard",
         "        self._base = self._base or usage",
         "        self._base = self._starts_with",
-        "tests/unit/agent/test_diskguard.py::test_on_a_full_machine_who_writes_on_is_frozen",
+        "tests/unit/node/agent/test_diskguard.py::test_on_a_full_machine_who_writes_on_is_frozen",
     ),
     "failed Pods are replaced at once": Mutant(
         "boilerhouse.pools.decide",
@@ -334,25 +334,25 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/api/test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
     ),
     "a second restore": Mutant(
-        "boilerhouse.agent.restoring",
+        "boilerhouse.node.agent.restoring",
         "            if found is None:\n",
         "            if True:\n",
         _RESTORING + "test_nothing_is_ever_restored_twice",
     ),
     "restored without verifying": Mutant(
-        "boilerhouse.agent.restoring",
+        "boilerhouse.node.agent.restoring",
         "        if packed.sha256 != digest:\n",
         "        if not packed.sha256:\n",
         _RESTORING + "test_wrong_bytes_are_no_data",
     ),
     "a restore failed and the tenant runs": Mutant(
-        "boilerhouse.agent.hold",
+        "boilerhouse.node.agent.freezer.hold",
         "is not Why.NOTHING:\n                await self._processes.freeze()",
         "is not Why.NOTHING:\n                await self.let_go()",
         _RESTORING + "test_wrong_bytes_are_no_data",
     ),
     "SIGTERM after a restore": Mutant(
-        "boilerhouse.agent.processes",
+        "boilerhouse.node.agent.freezer.processes",
         "_send(pid, signal.SIGKILL)",
         "_send(pid, signal.SIGTERM)",
         _HALTING + "[kills_the_halted]",
@@ -383,7 +383,7 @@ MUTANTS = _ELSEWHERE | {
         _FREEZER + "test_a_command_that_is_cut_off_ends_with_all_it_started",
     ),
     "a tenant that does not come to rest keeps its place": Mutant(
-        "boilerhouse.helper.saving",
+        "boilerhouse.node.helper.operations.saving",
         "                place.leave()\n",
         "                pass\n",
         _HELPER_SAVES + "test_who_does_not_come_to_rest_keeps_nobody_waiting",
@@ -401,22 +401,22 @@ MUTANTS = _ELSEWHERE | {
         _STANDBY + "test_without_one_that_stands_it_starts_as_ever[killed]",
     ),
     "half a restore is saved": Mutant(
-        "boilerhouse.agent.hold",
+        "boilerhouse.node.agent.freezer.hold",
         "        if self.unrestored or self.restoring:\n",
         "        if self.restoring:\n",
-        "tests/unit/agent/test_saving.py::test_what_was_not_restored_is_not_saved",
+        "tests/unit/node/agent/test_saving.py::test_what_was_not_restored_is_not_saved",
     ),
     "an unstable save is committed": Mutant(
-        "boilerhouse.agent.saving",
+        "boilerhouse.node.agent.saving",
         "            if not report.stable:\n",
         "            if not report.sha256:\n",
-        "tests/unit/agent/test_saving.py::test_what_changes_meanwhile_is_told",
+        "tests/unit/node/agent/test_saving.py::test_what_changes_meanwhile_is_told",
     ),
     "a baseline outlives a thaw": Mutant(
-        "boilerhouse.agent.hold",
+        "boilerhouse.node.agent.freezer.hold",
         "        await self._record.thawing()\n",
         "",
-        "tests/unit/agent/test_saving.py::test_a_tenant_that_ran_on_has_no_baseline",
+        "tests/unit/node/agent/test_saving.py::test_a_tenant_that_ran_on_has_no_baseline",
     ),
     "a parent that waits in vfork is never at rest": Mutant(
         "boilerhouse.platform.processes.freezing",
@@ -431,55 +431,55 @@ MUTANTS = _ELSEWHERE | {
         _HALTING + "[a_disk_is_no_vfork]",
     ),
     "the record is not synced": Mutant(
-        "boilerhouse.agent.record",
+        "boilerhouse.node.agent.record",
         "            os.fsync(opened)\n",
         "",
         _RECORD,
     ),
     "the record's name is not synced": Mutant(
-        "boilerhouse.agent.record",
+        "boilerhouse.node.agent.record",
         "        os.fsync(directory)\n",
         "        os.fstat(directory)\n",
         _RECORD,
     ),
     "a rename before the bytes are synced": Mutant(
-        "boilerhouse.helper.store.volume",
+        "boilerhouse.node.helper.store.volume",
         "            os.fsync(self._file)\n",
         "",
         _STORE + "test_the_order_of_a_commit",
     ),
     "acknowledged before the commit is synced": Mutant(
-        "boilerhouse.helper.store.shelves",
+        "boilerhouse.node.helper.store.shelves",
         "            volume.sync(tenant)\n        return replace(shelf, current=stored)",
         "        return replace(shelf, current=stored)",
         _STORE + "test_the_order_of_a_commit",
     ),
     "what was stored is not read again": Mutant(
-        "boilerhouse.helper.store.volume",
+        "boilerhouse.node.helper.store.volume",
         "        if found != (self.digest, self.size):\n",
         "        if not found:\n",
         _STORE + "test_what_reads_differently_is_not_stored",
     ),
     "the agent's hash is not compared": Mutant(
-        "boilerhouse.helper.saving",
+        "boilerhouse.node.helper.operations.saving",
         "        if (report.sha256, report.size) != (incoming.digest, incoming.size):\n",
         "        if not report.sha256:\n",
         _HELPER_SAVES + "test_other_bytes_than_were_sent",
     ),
     "any save replaces current": Mutant(
-        "boilerhouse.helper.store.store",
+        "boilerhouse.node.helper.store.store",
         "            replaces = not aside and rules.may_replace(shelf, base, pod)\n",
         "            replaces = not aside\n",
         _STORE + "test_a_conflict",
     ),
     "what a clean start replaces is pruned": Mutant(
-        "boilerhouse.helper.store.rules",
+        "boilerhouse.node.helper.store.rules",
         "    return None if held else current\n",
         "    return None\n",
         _STORE + "test_what_a_clean_start_replaces_is_never_pruned",
     ),
     "who always starts clean fills the volume": Mutant(
-        "boilerhouse.helper.store.rules",
+        "boilerhouse.node.helper.store.rules",
         "if current is None or not clean or current.manifest.clean:",
         "if current is None or not clean:",
         _STORE + "test_always_starting_clean_does_not_fill_the_volume",
@@ -491,31 +491,31 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/embedded/test_serving.py::test_a_trailer_is_no_header",
     ),
     "current is pruned": Mutant(
-        "boilerhouse.helper.store.rules",
+        "boilerhouse.node.helper.store.rules",
         " and one != shelf.current\n",
         "\n",
-        "tests/unit/helper/store/test_rules.py::test_pruning",
+        "tests/unit/node/helper/store/test_rules.py::test_pruning",
     ),
     "damaged bytes are restored": Mutant(
-        "boilerhouse.helper.transfer",
+        "boilerhouse.node.helper.operations.transfer",
         "not piece or (not self._left and self._hash.hexdigest() != self._digest)",
         "not piece",
-        "tests/unit/helper/test_restoring.py::test_damage_that_shows_midway",
+        "tests/unit/node/helper/test_restoring.py::test_damage_that_shows_midway",
     ),
     "a save that its agent gave up is a success": Mutant(
-        "boilerhouse.helper.saving",
+        "boilerhouse.node.helper.operations.saving",
         '        if refused.code != "agent-unreachable":\n            raise\n',
         '        if refused.code != "agent-unreachable":\n            return\n',
         _HELPER_SAVES + "test_an_agent_that_gave_up_waiting",
     ),
     "an unstable tree is stored": Mutant(
-        "boilerhouse.helper.saving",
+        "boilerhouse.node.helper.operations.saving",
         "                if not report.stable:\n",
         "                if not report.sha256:\n",
         _HELPER_SAVES + "test_a_tree_that_changes",
     ),
     "whoever hangs up stops the save": Mutant(
-        "boilerhouse.helper.jobs",
+        "boilerhouse.node.helper.operations.jobs",
         "        await asyncio.wait(\n"
         "            {job.task, left}, timeout=self._patience,"
         " return_when=asyncio.FIRST_COMPLETED\n"
@@ -524,7 +524,7 @@ MUTANTS = _ELSEWHERE | {
         _HELPER_SAVES + "test_whoever_hangs_up_stops_nothing",
     ),
     "links into the volume are followed": Mutant(
-        "boilerhouse.helper.store.volume",
+        "boilerhouse.node.helper.store.volume",
         "DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
         "DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
         _STORE + "test_links_are_not_followed",

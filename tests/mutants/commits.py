@@ -11,20 +11,20 @@ _AFTER_A_KILL = (
 
 MUTANTS = {
     "bytes are renamed before they are safe": Mutant(
-        "boilerhouse.helper.store.volume",
+        "boilerhouse.node.helper.store.volume",
         "            os.fsync(self._file)\n",
         "",
         _EVERY_STEP + "[the first save]",
     ),
     "a version is current before it is safe": Mutant(
-        "boilerhouse.helper.store.shelves",
+        "boilerhouse.node.helper.store.shelves",
         "                dst_dir_fd=directory,\n            )\n"
         "            self._volume.sync(directory)\n",
         "                dst_dir_fd=directory,\n            )\n",
         _EVERY_STEP + "[a save]",
     ),
     "pruned before the commit": Mutant(
-        "boilerhouse.helper.store.store",
+        "boilerhouse.node.helper.store.store",
         "                shelf = self._shelves.point(where, stored, shelf)\n"
         "            self._remember(where, self._pruned(where, shelf, keep))\n"
         "            return saved(stored, current=replaces, unchanged=False)\n",
@@ -35,19 +35,19 @@ MUTANTS = {
         _EVERY_STEP + "[a save that prunes]",
     ),
     "a deleted version comes back": Mutant(
-        "boilerhouse.helper.store.store",
+        "boilerhouse.node.helper.store.store",
         "self._shelves.drop(where, shelf, gone, for_good=True)",
         "self._shelves.drop(where, shelf, gone)",
         _EVERY_STEP + "[one version deleted]",
     ),
     "a name without a manifest counts": Mutant(
-        "boilerhouse.helper.store.shelves",
+        "boilerhouse.node.helper.store.shelves",
         " or inode in told):",
         "):",
         _EVERY_STEP + "[current made current]",
     ),
     "that current is gone is told too early": Mutant(
-        "boilerhouse.helper.store.shelves",
+        "boilerhouse.node.helper.store.shelves",
         "                volume.sync(tenant)  # that it is not there is told as well\n",
         "",
         _AFTER_A_KILL + "[all versions deleted-True-1]",

@@ -26,10 +26,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from boilerhouse.agent.disklimit import DiskLimit
-from boilerhouse.agent.quota import DiskQuota
 from boilerhouse.embedded.kubelet.quotas import PodQuota, Quotas
 from boilerhouse.embedded.kubelet.volumes import Volume, Volumes
+from boilerhouse.node.agent.disk.limit import DiskLimit
+from boilerhouse.node.agent.disk.quota import DiskQuota
 from tests.e2e.homes import on_this_machine, soon
 from tests.e2e.test_disk_full import beat, begin, disk_full
 

@@ -23,7 +23,6 @@ from litestar.exceptions import HTTPException, ValidationException
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.mistakes import in_words
-from boilerhouse.helper.asking import HelperUnavailable
 from boilerhouse.platform.kube.exec import CommandTimeout
 from boilerhouse.platform.kube.status import (
     AlreadyExists,
@@ -37,6 +36,7 @@ from boilerhouse.platform.kube.status import (
     TooManyRequests,
 )
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.snapshots.asking import HelperUnavailable
 
 log = structlog.get_logger(__name__)
 

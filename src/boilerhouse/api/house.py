@@ -28,8 +28,6 @@ from boilerhouse.core import names, supervision
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.errors import Retry
-from boilerhouse.helper.client import HelperClient
-from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Dynamic, Pod
@@ -37,6 +35,8 @@ from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import ApiError, BadRequest, Forbidden, NotFound
 from boilerhouse.platform.kube.wire import Request
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.snapshots.client import HelperClient
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from boilerhouse.workloads.images import ImageShelf
 from boilerhouse.workloads.objects import WORKLOADS
 

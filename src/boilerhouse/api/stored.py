@@ -24,12 +24,12 @@ from boilerhouse.api.views import View
 from boilerhouse.claims.holdings import phase_of
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.core import names
-from boilerhouse.helper.snapshots import SnapshotClient
-from boilerhouse.helper.wire import KEEP, Version
+from boilerhouse.node.helper.wire import KEEP, Version
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.rpc.message import Body
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put
 LINGER = 2.0  # seconds that the rest of a refused one may take

@@ -12,7 +12,6 @@ from datetime import datetime
 
 import structlog
 
-from boilerhouse.agent.disklimit import SLACK, DiskLimit
 from boilerhouse.claims import build
 from boilerhouse.claims.memory import Memory, frozen_as, turn_of
 from boilerhouse.claims.objects import CLAIMS, Claim
@@ -40,6 +39,7 @@ from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.objects import Instances
 from boilerhouse.instances.seen import InstanceSeen, RestoredSeen
+from boilerhouse.node.agent.disk.limit import SLACK, DiskLimit
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.loop.events import Events

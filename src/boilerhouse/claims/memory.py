@@ -13,7 +13,6 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
-from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.rounds import release_of
 from boilerhouse.claims.seen import ClaimSeen, LookUpSnapshot, Save, SavedSeen, UsageSeen
@@ -21,6 +20,7 @@ from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.setback import Setback
 from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.instances.seen import InstanceSeen
+from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.loop.setbacks import Setbacks
 

@@ -15,7 +15,6 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims import intent as intents
 from boilerhouse.claims import restoring
 from boilerhouse.claims.intent import Intent
@@ -51,6 +50,7 @@ from boilerhouse.claims.status import (
 from boilerhouse.claims.trying import NOW, attempt, setback_of, waiting
 from boilerhouse.core.names import READY, TENANT_RULE, is_tenant_id
 from boilerhouse.instances.seen import Blueprint, InstanceSeen
+from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.workloads.machine import WorkloadPhase
 
 IMAGE_PATIENCE = timedelta(minutes=1)  # kubelet has tried three times by then

@@ -92,7 +92,7 @@ class SavedSeen(Struct, frozen=True):
 class UsageSeen(Struct, frozen=True):
     """Disk use of the instance, as its agent last told. Next look in `due_in`.
 
-    `full`: what of its disk is used up (agent/disklimit.py), empty if nothing is; None: its agent
+    `full`: what of its disk is used up (limit.py), empty if nothing is; None: its agent
     was not asked yet. `over`: it is above its limit and not frozen yet, which is for a moment only.
     `unlinked`: much of its disk is taken by files that are open and have no name any more.
     """

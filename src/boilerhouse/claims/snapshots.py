@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from boilerhouse.agent.protocol import Changes, Usage
 from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.core.errors import Terminal
+from boilerhouse.node.agent.protocol import Changes, Usage
 
 
 class Refused(Exception):

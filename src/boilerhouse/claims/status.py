@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from boilerhouse.agent.disklimit import Shortage
 from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.claims.model import ClaimStatus
 from boilerhouse.claims.rounds import opened
 from boilerhouse.claims.seen import ClaimSeen, Seen, UsageSeen, WriteStatus
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
 from boilerhouse.instances.seen import InstanceSeen
+from boilerhouse.node.agent.disk.limit import Shortage
 
 SAID = 1024  # characters of a detail that a condition repeats
 

@@ -20,13 +20,6 @@ from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.core.supervision import supervised
 from boilerhouse.disruptions.keep import BudgetKeeper
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.build import HelperSettings
-from boilerhouse.helper.client import HelperClient
-from boilerhouse.helper.ensure import HelperKeeper
-from boilerhouse.helper.filing import HelperSnapshots
-from boilerhouse.helper.identities import HelperIdentities
-from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.instances.settings import Settings
 from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
@@ -36,6 +29,13 @@ from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.postmortems.keep import PostMortems
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.build import HelperSettings
+from boilerhouse.tenancy.snapshots.client import HelperClient
+from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
+from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
+from boilerhouse.tenancy.snapshots.identities import HelperIdentities
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from boilerhouse.workloads.images import Images, ImageShelf
 from boilerhouse.workloads.platform import Platform, TrustedPlatform
 

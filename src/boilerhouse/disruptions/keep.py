@@ -27,7 +27,7 @@ from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.upkeep import Create, Delete, Plan, Replace, Seen, There, Wait, decide
 from boilerhouse.disruptions import build
-from boilerhouse.helper import layout
+from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing

@@ -15,18 +15,18 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 
-from boilerhouse.agent import layout as agent_layout
-from boilerhouse.agent.agent import Agent, Config
-from boilerhouse.agent.disklimit import DiskLimit
-from boilerhouse.agent.diskmonitor import DiskMonitor
-from boilerhouse.agent.processes import Process, look
-from boilerhouse.agent.running import Serves
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
 from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside, Neighbours
-from boilerhouse.helper import layout as helper_layout
-from boilerhouse.helper.agentline import by_network
-from boilerhouse.helper.helper import Helper
-from boilerhouse.helper.store.store import Store
+from boilerhouse.node.agent import layout as agent_layout
+from boilerhouse.node.agent.agent import Agent, Config
+from boilerhouse.node.agent.disk.limit import DiskLimit
+from boilerhouse.node.agent.disk.monitor import DiskMonitor
+from boilerhouse.node.agent.freezer.processes import Process, look
+from boilerhouse.node.agent.running import Serves
+from boilerhouse.node.helper import layout as helper_layout
+from boilerhouse.node.helper.agentline import by_network
+from boilerhouse.node.helper.helper import Helper
+from boilerhouse.node.helper.store.store import Store
 from boilerhouse.platform.archive.model import Owners
 from boilerhouse.platform.archive.workers import Workers
 from boilerhouse.platform.rpc.message import Answer, Handler, Request, answering

@@ -25,8 +25,8 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
-from boilerhouse.agent.protocol import Changes
 from boilerhouse.core.clock import rfc3339
+from boilerhouse.node.agent.protocol import Changes
 from boilerhouse.workloads.model import Idle as IdleSpec
 
 SKEW = timedelta(minutes=1)  # by which clocks in good order may differ

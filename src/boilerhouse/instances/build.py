@@ -198,7 +198,7 @@ def _tenant(spec: WorkloadSpec, overlays: list[Body]) -> Body:
                 "ephemeral-storage": f"{disk}Gi",
             },
             # No limit on storage: kubelet evicts at it, and an eviction loses the files. The agent
-            # freezes the tenant at diskGb instead (agent/diskguard.py).
+            # freezes the tenant at diskGb instead (node/agent/disk/guard.py).
             "limits": {"cpu": vcpus, "memory": f"{memory}Mi"},
         },
         "securityContext": {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from boilerhouse.core import names
-from boilerhouse.helper import layout
+from boilerhouse.node.helper import layout
 from boilerhouse.workloads.network import Access
 
 Body = dict[str, Any]

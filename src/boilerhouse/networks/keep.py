@@ -15,8 +15,8 @@ import structlog
 
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.upkeep import Create, Plan, Replace, Seen, There, decide
-from boilerhouse.helper.layout import COMPONENT
 from boilerhouse.networks import build
+from boilerhouse.node.helper.layout import COMPONENT
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Dynamic

@@ -27,11 +27,11 @@ from tests.mutants import hook
 if __name__ == "__main__":
     hook.install()  # before what may be wrong is imported
 
-from boilerhouse.helper.store.places import Place
+from boilerhouse.node.helper.store.places import Place
 from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.recorder import mark
 from tests.faults.powerloss.snapshot_program import MISTAKES
-from tests.unit.helper.store.shop import ANNA, Shop, digest
+from tests.unit.node.helper.store.shop import ANNA, Shop, digest
 
 BESIDE = Place("anna", "lab")
 PLACES = (ANNA, BESIDE, Place("ben", "shop"))

@@ -13,7 +13,7 @@ from tests.mutants import hook
 
 hook.install()
 
-from boilerhouse.agent.record import Baseline, Record, Restored  # noqa: E402  by then it is wrong
+from boilerhouse.node.agent.record import Baseline, Record, Restored  # noqa: E402  by then it is wrong
 from tests.faults.powerloss.recorder import mark  # noqa: E402
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.helper.store import shelves, volume
-from boilerhouse.helper.store.manifest import Shelf, Stored
-from boilerhouse.helper.store.places import Place
-from boilerhouse.helper.store.store import Store
+from boilerhouse.node.helper.store import shelves, volume
+from boilerhouse.node.helper.store.manifest import Shelf, Stored
+from boilerhouse.node.helper.store.places import Place
+from boilerhouse.node.helper.store.store import Store
 from tests.faults.powerloss.recorder import mark
 
 STEPS = 25

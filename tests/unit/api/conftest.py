@@ -24,14 +24,14 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import NAMESPACE, provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.build import helper_secret
-from boilerhouse.helper.helper import Helper
-from boilerhouse.helper.snapshots import SnapshotClient
-from boilerhouse.helper.store.store import Store as Shelves
+from boilerhouse.node.helper.helper import Helper
+from boilerhouse.node.helper.store.store import Store as Shelves
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.serving.listening import bind
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.build import helper_secret
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from tests.controllers.world import NODE, World, make_node, started
 from tests.unit.api.files import Files
 from tests.unit.api.node import PretendedNode

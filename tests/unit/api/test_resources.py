@@ -10,12 +10,12 @@ import pytest
 
 from boilerhouse.core import supervision
 from boilerhouse.embedded.provision import NAMESPACE
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.build import helper_secret
-from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Key
 from boilerhouse.platform.rpc import message
 from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.build import helper_secret
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import HELPER_TOKEN, Rest, opened_helper
 

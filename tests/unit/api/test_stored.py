@@ -13,10 +13,10 @@ import httpx2
 import pytest
 
 from boilerhouse.api.auth import Caller
-from boilerhouse.helper.agents import Agents
-from boilerhouse.helper.snapshots import SnapshotClient
 from boilerhouse.platform.rpc.message import Answer, Request
 from boilerhouse.platform.rpc.peer import Unreachable
+from boilerhouse.tenancy.snapshots.agents import Agents
+from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from tests.security.archives.hostile import END, file, symlink
 from tests.unit.api.conftest import Rest, archive
 

@@ -19,14 +19,14 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.core.upkeep import Create, Delete, Replace, Seen, There, Wait, decide
 from boilerhouse.disruptions.build import HELPER, INSTANCES, budget
 from boilerhouse.disruptions.keep import BUDGETS, LOOK_AGAIN, BudgetKeeper
-from boilerhouse.helper import layout
-from boilerhouse.helper.build import HelperSettings, helper_pod
+from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import TooManyRequests
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
 from tests.controllers.world import World, opened, running_world, started
 
 EVERY = timedelta(seconds=0.2)

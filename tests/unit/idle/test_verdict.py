@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boilerhouse.agent.protocol import Changes
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.idle.verdict import (
     FRESH,
@@ -25,6 +24,7 @@ from boilerhouse.idle.verdict import (
     re_ask,
     verdict,
 )
+from boilerhouse.node.agent.protocol import Changes
 from boilerhouse.workloads.model import Idle as IdleSpec
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,12 +12,12 @@ import pytest
 from boilerhouse.core import names
 from boilerhouse.core.clock import rng
 from boilerhouse.core.upkeep import Create, Replace, Seen, There, Wait, decide
-from boilerhouse.helper.build import HelperSettings, helper_pod
 from boilerhouse.networks.build import INGRESS, NONE, UNRESTRICTED, policies
 from boilerhouse.networks.keep import POLICIES, PolicyKeeper
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
 from tests.controllers.world import World, opened, started
 
 

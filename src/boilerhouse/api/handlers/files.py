@@ -13,15 +13,15 @@ import msgspec
 from litestar import Request, Response, delete, get, put
 from litestar.params import FromPath, QueryParameter
 
-from boilerhouse.agent.protocol import Listing
 from boilerhouse.api.auth import INSTANCES_EXEC, INSTANCES_READ, caller_of
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.handlers.instances import found, tenant_of
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
-from boilerhouse.helper.client import HelperClient
+from boilerhouse.node.agent.protocol import Listing
 from boilerhouse.platform.rpc.message import Body
+from boilerhouse.tenancy.snapshots.client import HelperClient
 
 PATH = f"{V1}/instances/{{name:str}}/files"
 Where = Annotated[

@@ -31,7 +31,7 @@ from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.claims.objects import Claim
 from boilerhouse.claims.release import NotClaimed, NotFailed, ReleaseAnswer, would_lose
 from boilerhouse.core.errors import Retry
-from boilerhouse.helper.wire import Version
+from boilerhouse.node.helper.wire import Version
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.rpc.refusal import Refused
 

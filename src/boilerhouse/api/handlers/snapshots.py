@@ -45,7 +45,7 @@ from boilerhouse.api.stored import (
 )
 from boilerhouse.api.streaming import Streaming
 from boilerhouse.core.errors import Retry
-from boilerhouse.helper.wire import GZIP, Version
+from boilerhouse.node.helper.wire import GZIP, Version
 from boilerhouse.platform.rpc.refusal import Refused
 
 OF_TENANT = f"{V1}/tenants/{{tenant:str}}/snapshots"

@@ -22,9 +22,9 @@ from typing import Protocol
 
 import structlog
 
-from boilerhouse.agent.quota import Quota
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
+from boilerhouse.node.agent.disk.quota import Quota
 from boilerhouse.platform.kube.kinds import ObjectMeta
 
 log = structlog.get_logger(__name__)

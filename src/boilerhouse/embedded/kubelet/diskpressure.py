@@ -1,7 +1,7 @@
 """Watches the room on the data directory's disk, and keeps the control plane able to write.
 
     each second: statvfs ─► too little? ─► pressed: Node condition, scheduler, health, log, metric
-                       │                └─► growth: whoever writes on is frozen (agent/diskguard.py)
+                       │                └─► growth: whoever writes on is frozen (guard.py)
                        └─► nearly none? ─► a few pieces of the reserve (ballast.py)
     room again ─► the reserve is filled ─► not pressed
 
@@ -18,8 +18,8 @@ from pathlib import Path
 import structlog
 from prometheus_client import Gauge
 
-from boilerhouse.agent.disklimit import DiskLimit
 from boilerhouse.embedded.kubelet.diskroom import Marks, Room, look, marks_for
+from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.platform.files.ballast import Ballast
 
 log = structlog.get_logger(__name__)

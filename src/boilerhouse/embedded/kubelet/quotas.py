@@ -28,11 +28,11 @@ from typing import Any
 
 import structlog
 
-from boilerhouse.agent.disklimit import DiskLimit
-from boilerhouse.agent.quota import START_ROOM
 from boilerhouse.embedded.kubelet.containerspec import accompanied, root_of
 from boilerhouse.embedded.kubelet.trees import remove_tree
 from boilerhouse.embedded.kubelet.volumes import Volume, writable_directories
+from boilerhouse.node.agent.disk.limit import DiskLimit
+from boilerhouse.node.agent.disk.quota import START_ROOM
 
 Body = Mapping[str, Any]
 

@@ -1,0 +1,1 @@
+"""Programs that run beside tenants: the agent in every Pod, the snapshot helper."""

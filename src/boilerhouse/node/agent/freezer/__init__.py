@@ -1,0 +1,1 @@
+"""The tenant's processes: found, frozen, held and thawed."""

@@ -1,0 +1,1 @@
+"""What the helper does with snapshots: saves, restores, imports, exchanges."""

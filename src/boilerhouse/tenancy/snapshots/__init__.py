@@ -1,0 +1,1 @@
+"""The client half of the snapshot helper, and the controller that keeps it running."""

@@ -1,0 +1,122 @@
+"""Keeps the helper there: whoever deletes it gets it back.
+
+Pod informer, and a look every half minute ─► read ─► decide ─► apply
+
+A bare Pod rather than a Deployment: exactly one may hold the volume, and the embedded world has no
+controllers of Kubernetes' own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import TypeVar
+
+import structlog
+
+from boilerhouse.core.clock import Clock, Random, token
+from boilerhouse.core.names import TEMPLATE
+from boilerhouse.node.helper import layout
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.kinds import Object, Pod
+from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS, Key, Resource
+from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.recorder import Recorder
+from boilerhouse.tenancy.snapshots import build
+from boilerhouse.tenancy.snapshots.build import HelperSettings
+from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, Plan, PodSeen, Seen, decide
+
+T = TypeVar("T", bound=Object)
+
+log = structlog.get_logger(__name__)
+
+LOOK_AGAIN = timedelta(seconds=30)  # no event tells of a Secret or a volume claim that is gone
+
+
+class HelperKeeper:
+    """The controller of the helper's objects, and the informer that wakes it."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: HelperSettings,
+        *,
+        clock: Clock,
+        chance: Random,
+        recorder: Recorder,
+        timing: Timing | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self.key = Key(client.namespace, layout.POD)
+        self.informer: Informer[Pod] = Informer(
+            client, PODS, fields=f"metadata.name={layout.POD}", timing=timing
+        )
+        self.controller: Controller[Key, Seen, Plan] = Controller(
+            "helper",
+            read=self.read,
+            decide=decide,
+            apply=self.apply,
+            keys=lambda: [self.key],
+            clock=clock,
+            chance=chance,
+            recorder=recorder,
+            workers=1,
+            leader_only=True,
+        )
+        self.informer.subscribe(lambda change: self.controller.queue.add(change.key))
+
+    async def read(self, key: Key) -> Seen:
+        """Look at the three objects, live: what a cache does not have may still be there."""
+        secret = await self._find(SECRETS, layout.SECRET)
+        claim = await self._find(PVCS, layout.VOLUME_CLAIM)
+        pod = await self._find(PODS, layout.POD)
+        uid = None if secret is None else secret.metadata.uid
+        return Seen(
+            secret_uid=uid,
+            volume_claim=claim is not None,
+            pod=None if pod is None else _pod(pod),
+            wanted=None if uid is None else build.template_hash(self._settings, uid),
+        )
+
+    async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta:
+        """Carry the steps out; what another process did meanwhile is as good."""
+        for step in plan:
+            log.info("helper.step", step=step)
+            match step:
+                case Create("secret"):
+                    await self._create(SECRETS, build.helper_secret(token()))
+                case Create("volume claim"):
+                    await self._create(PVCS, build.volume_claim(self._settings))
+                case Create():
+                    assert seen.secret_uid is not None, "decided only when there is one"
+                    await self._create(PODS, build.helper_pod(self._settings, seen.secret_uid))
+                case DeletePod(uid, version):
+                    # Gone or changed meanwhile: look again.
+                    with contextlib.suppress(NotFound, Conflict):
+                        await self._client.delete(
+                            PODS, layout.POD, uid=uid, resource_version=version
+                        )
+        return timedelta(0) if any(step != Create("pod") for step in plan) else LOOK_AGAIN
+
+    async def _find(self, resource: Resource[T], name: str) -> T | None:
+        try:
+            return await self._client.get(resource, name)
+        except NotFound:
+            return None
+
+    async def _create(self, resource: Resource[T], body: build.Body) -> None:
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(resource, body)
+
+
+def _pod(pod: Pod) -> PodSeen:
+    return PodSeen(
+        uid=pod.metadata.uid,
+        version=pod.metadata.resource_version,
+        template=pod.metadata.labels.get(TEMPLATE, ""),
+        ended=pod.status.phase in ("Failed", "Succeeded"),
+        terminating=pod.metadata.deletion_timestamp is not None,
+    )
