@@ -27,9 +27,7 @@ from cluster.places import Places
 
 from bench.figures import Figure, milliseconds, percentile
 from boilerhouse import catalogue
-from boilerhouse.claims.model import Source
 from boilerhouse.core.clock import SystemClock, rfc3339
-from boilerhouse.instances.identity import Identity
 from boilerhouse.node.helper.layout import SECRET
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.cache import Change
@@ -49,13 +47,15 @@ from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream, Transport
 from boilerhouse.platform.rpc.peer import Peer
-from boilerhouse.pools.objects import POOLS
+from boilerhouse.tenancy.claims.model import Source
+from boilerhouse.tenancy.instances.identity import Identity
+from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from boilerhouse.workloads.images import TrustedImages
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.workloads.images import TrustedImages
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 
 WARM = 200
 TIMES = 5  # a claim's median, in PATCHes

@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 
-from boilerhouse.claims.model import RESOURCE as CLAIM_RESOURCE
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.core.machine import Machine, page
-from boilerhouse.pools.model import RESOURCE as POOL_RESOURCE
-from boilerhouse.triggers.model import RESOURCE as TRIGGER_RESOURCE
-from boilerhouse.workloads.model import RESOURCE as WORKLOAD_RESOURCE
+from boilerhouse.tenancy.claims.model import RESOURCE as CLAIM_RESOURCE
+from boilerhouse.tenancy.pools.model import RESOURCE as POOL_RESOURCE
+from boilerhouse.tenancy.triggers.model import RESOURCE as TRIGGER_RESOURCE
+from boilerhouse.tenancy.workloads.model import RESOURCE as WORKLOAD_RESOURCE
 
 RESOURCES: tuple[CustomResource, ...] = (
     WORKLOAD_RESOURCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boilerhouse.networks.build import policies
+from boilerhouse.tenancy.networks.build import policies
 from tests.contract.driver import Api
 from tests.contract.objects import config_map, pod, widget
 

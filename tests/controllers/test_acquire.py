@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.claims.acquire import BadTenant, UnknownWorkload
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.release import NotClaimed
 from boilerhouse.core import names
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.kinds import Dynamic, Pod
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.wire import Reply, Request
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.model import Source
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.claims.requests.acquire import BadTenant, UnknownWorkload
+from boilerhouse.tenancy.claims.requests.release import NotClaimed
 from tests.controllers.world import World, running
 
 SOON = timedelta(milliseconds=300)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.model import Source
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.controllers.world import Body, World, running
 
 

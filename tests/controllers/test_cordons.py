@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.claims.cordons import AT_ONCE
-from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS
-from boilerhouse.claims.seen import SavedSeen
 from boilerhouse.core import names
 from boilerhouse.platform.kube.resources import EVENTS, NODES
+from boilerhouse.tenancy.claims.model import Source
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.claims.reading.cordons import AT_ONCE
+from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.world import NODE, World, opened, started
 from tests.unit.api.files import Files
 

@@ -10,11 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from boilerhouse.claims.objects import CLAIMS
-from boilerhouse.claims.seen import SavedSeen
 from boilerhouse.core import names
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.world import World, opened, started
 from tests.unit.api.files import Files
 

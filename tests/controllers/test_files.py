@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from structlog.typing import EventDict
 
-from boilerhouse.claims.decide import error_reason
-from boilerhouse.claims.model import ClaimStatus, Source
-from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.release import NotClaimed, NotFailed, would_lose
-from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import (
+from boilerhouse.core import names
+from boilerhouse.core.clock import FakeClock, rfc3339
+from boilerhouse.platform.kube.resources import EVENTS, PODS, Key
+from boilerhouse.tenancy.claims.decide import error_reason
+from boilerhouse.tenancy.claims.model import ClaimStatus, Source
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.claims.requests.release import NotClaimed, NotFailed, would_lose
+from boilerhouse.tenancy.claims.seen import Mode, SavedSeen
+from boilerhouse.tenancy.claims.snapshots import (
     CorruptVersion,
     HookFailed,
     NoSuchVersion,
     TooLarge,
     UnfitVersion,
 )
-from boilerhouse.core import names
-from boilerhouse.core.clock import FakeClock, rfc3339
-from boilerhouse.instances.build import RESTORE_VARIABLE
-from boilerhouse.platform.kube.resources import EVENTS, PODS, Key
+from boilerhouse.tenancy.instances.build import RESTORE_VARIABLE
 from tests.controllers.world import World, frozen, opened, started
 from tests.unit.api.files import Files
 
@@ -186,7 +186,7 @@ async def test_a_helper_that_is_silent_does_not_hold_up_a_clean_start(
     kept: World, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing has to be known: it is asked for a moment, and then left for later."""
-    monkeypatch.setattr("boilerhouse.claims.files.LITTLE_PATIENCE", 0.05)
+    monkeypatch.setattr("boilerhouse.tenancy.claims.applying.files.LITTLE_PATIENCE", 0.05)
     shelf.silent = True
     clean = await kept.operator.acquirer.acquire("bob", "web", resume=False)
     assert (clean.phase, clean.source) == ("Active", Source.COLD)

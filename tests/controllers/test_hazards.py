@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.claims.acquire import AnotherTenant, UnknownWorkload
-from boilerhouse.claims.intent import Intent
-from boilerhouse.claims.model import Source
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS, Key
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.intent import Intent
+from boilerhouse.tenancy.claims.model import Source
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.claims.requests.acquire import AnotherTenant, UnknownWorkload
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.controllers.world import World, frozen, opened, running_world, started
 from tests.e2e.tenants import eventually
 
@@ -264,7 +264,7 @@ async def test_12_two_operators_at_work_do_no_harm(tmp_path: Path) -> None:
         await world.settles(full)
 
 
-# Rules of the intent (claims/intent.py)
+# Rules of the intent (tenancy/claims/intent.py)
 
 
 async def test_a_stale_pool_does_not_delete_a_pod_that_was_just_bound(still: World) -> None:
@@ -383,7 +383,7 @@ async def test_a_claim_cannot_name_a_pod_that_is_not_warm(world: World) -> None:
     assert (await world.client.get(PODS, "precious")).metadata.uid == other.metadata.uid
 
 
-# A second Claim object for the same tenant (claims/rivals.py)
+# A second Claim object for the same tenant (tenancy/claims/applying/rivals.py)
 
 
 async def test_the_second_claim_of_a_tenant_is_an_error_that_names_the_first(world: World) -> None:

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock, rfc3339_micro
-from boilerhouse.idle.verdict import ChangesSeen
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.resources import PODS, Key
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.idle.verdict import ChangesSeen
 from tests.controllers.world import World, frozen, opened, started
 
 IDLE = {"timeoutSeconds": 60}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import EVENTS, PODS, RESOURCE_QUOTAS, SECRETS
-from boilerhouse.pools.objects import POOLS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.pools.objects import POOLS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.controllers.world import SPEC, World, running
 
 Body = dict[str, Any]

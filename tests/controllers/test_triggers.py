@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from boilerhouse.platform.kube.resources import EVENTS
-from boilerhouse.triggers.decide import NOT_BUILT
-from boilerhouse.triggers.objects import TRIGGERS
+from boilerhouse.tenancy.triggers.decide import NOT_BUILT
+from boilerhouse.tenancy.triggers.objects import TRIGGERS
 from tests.controllers.world import World
 
 

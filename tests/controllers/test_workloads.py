@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from boilerhouse.platform.kube.resources import EVENTS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.controllers.world import World
 
 

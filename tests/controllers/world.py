@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from boilerhouse import catalogue
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, SystemClock, rfc3339, rng
 from boilerhouse.core.errors import Retry
@@ -25,7 +24,6 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import NAMESPACE, provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
-from boilerhouse.instances.identity import Identity
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
@@ -35,8 +33,10 @@ from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.pools.objects import POOLS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.instances.identity import Identity
+from boilerhouse.tenancy.pools.objects import POOLS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.unit.api.files import Files
 
 Body = dict[str, Any]

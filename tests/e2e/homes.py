@@ -24,7 +24,6 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse import catalogue
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.embedded.provision import NAMESPACE
@@ -35,8 +34,9 @@ from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from boilerhouse.platform.kube.status import AlreadyExists, NotFound
 from boilerhouse.platform.kube.transport import Http
-from boilerhouse.pools.objects import POOLS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.pools.objects import POOLS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.e2e.houses import Body, House, program, programs
 from tests.e2e.stage import VOLUMES, helper_volume
 from tests.waiting import until, until_found

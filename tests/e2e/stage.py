@@ -21,8 +21,6 @@ from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.world import World
-from boilerhouse.instances import build
-from boilerhouse.instances.settings import Settings
 from boilerhouse.node.helper.layout import POD, VOLUME_CLAIM
 from boilerhouse.platform.kube import kinds
 from boilerhouse.platform.kube.client import Client
@@ -39,12 +37,14 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.rpc.message import Handler
+from boilerhouse.tenancy.instances import build
+from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
 from boilerhouse.tenancy.snapshots.routes import Proxied
-from boilerhouse.workloads.model import WorkloadSpec
+from boilerhouse.tenancy.workloads.model import WorkloadSpec
 from tests.waiting import until, until_found
 
 _NUMBERS = itertools.count(1)

@@ -12,11 +12,11 @@ import pytest
 
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Terminal
-from boilerhouse.instances.identity import Identity
 from boilerhouse.node.helper.layout import POD
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.rpc.message import Body
+from boilerhouse.tenancy.instances.identity import Identity
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities

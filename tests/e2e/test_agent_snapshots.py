@@ -13,16 +13,16 @@ import tarfile
 import msgspec
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.instances import build
-from boilerhouse.instances.identity import Identity
-from boilerhouse.instances.settings import Settings
 from boilerhouse.node.helper.wire import Saved
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS
+from boilerhouse.tenancy.instances import build
+from boilerhouse.tenancy.instances.identity import Identity
+from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from boilerhouse.workloads.model import WorkloadSpec
+from boilerhouse.tenancy.workloads.model import WorkloadSpec
 from tests.e2e.stage import AGENT_TOKEN, Stage, workload
 from tests.e2e.tenants import eventually
 from tests.waiting import until

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.disruptions.build import HELPER, INSTANCES
-from boilerhouse.disruptions.keep import BUDGETS
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.kube.resources import NODES, PODS
 from boilerhouse.platform.kube.status import NotFound, TooManyRequests
+from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES
+from boilerhouse.tenancy.disruptions.keep import BUDGETS
 from tests.e2e.homes import Home, soon
 from tests.e2e.kubectl import Kubectl, binary
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from boilerhouse.claims.hooks import LIMIT, SAID, ExecHooks
-from boilerhouse.claims.snapshots import HookFailed
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.tenancy.claims.applying.hooks import LIMIT, SAID, ExecHooks
+from boilerhouse.tenancy.claims.snapshots import HookFailed
 from tests.e2e.scene import Scene
 from tests.e2e.tenants import eventually, pod, sh
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.platform.kube.cache import version
 from boilerhouse.platform.kube.status import ApiError
+from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.controllers.world import World, running_world
 
 

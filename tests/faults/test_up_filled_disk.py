@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.names import claim_name
 from boilerhouse.platform.files.ballast import PIECES
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import EVENTS, NODES
+from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.e2e.homes import Home, on_this_machine, soon
 from tests.faults.conftest import loop_disk
 

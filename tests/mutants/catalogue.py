@@ -8,11 +8,11 @@ from __future__ import annotations
 from tests.mutants import archives, commits, disruptions, limits, telling
 from tests.mutants.mutant import Mutant
 
-_DECIDE = "tests/unit/claims/test_decide.py::"
+_DECIDE = "tests/unit/tenancy/claims/test_decide.py::"
 _STORE = "tests/unit/node/helper/store/test_store.py::"
 _HELPER_SAVES = "tests/unit/node/helper/test_saving.py::"
-_COMING_BACK = "tests/unit/claims/test_restoring.py::"
-_RELEASING = "tests/unit/claims/test_releasing.py::"
+_COMING_BACK = "tests/unit/tenancy/claims/test_restoring.py::"
+_RELEASING = "tests/unit/tenancy/claims/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _FREEZER = "tests/security/test_sandbox_freezer.py::"
@@ -21,81 +21,81 @@ _STANDBY = "tests/unit/kubelet/test_standby.py::"
 _RESTORING = "tests/unit/node/agent/test_restoring.py::"
 _HALTING = "tests/unit/node/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
-_IDLE = "tests/unit/idle/test_verdict.py::"
+_IDLE = "tests/unit/tenancy/idle/test_verdict.py::"
 
 _ELSEWHERE = archives.MUTANTS | commits.MUTANTS | disruptions.MUTANTS | limits.MUTANTS
 _ELSEWHERE |= telling.MUTANTS
 
 MUTANTS = _ELSEWHERE | {
     "delete by UID alone": Mutant(
-        "boilerhouse.instances.objects",
+        "boilerhouse.tenancy.instances.objects",
         "PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace",
         "PODS, seen.name, uid=seen.uid, grace=grace",
         _HAZARDS + "test_a_stale_pool_does_not_delete_a_pod_that_was_just_bound",
     ),
     "absence by the cache": Mutant(
-        "boilerhouse.instances.objects",
+        "boilerhouse.tenancy.instances.objects",
         "            return await self.look_live(name)\n        return self.view(cached)",
         "            return None\n        return self.view(cached)",
         _HAZARDS + "test_a_cache_that_knows_nothing_releases_nothing",
     ),
     "strays by a cached claim": Mutant(
-        "boilerhouse.claims.read",
+        "boilerhouse.tenancy.claims.read",
         "if claim is None or strays:",
         "if claim is None:",
         _HAZARDS + "test_an_old_claim_in_the_cache_makes_no_stray",
     ),
     "strays stay": Mutant(
-        "boilerhouse.claims.decide",
+        "boilerhouse.tenancy.claims.decide",
         "    if seen.strays:\n",
         "    if seen.strays and claim is None:\n",
         _DECIDE + "test_strays_go_before_anything_else",
     ),
     "choose again without deleting": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         'return Do((DeletePod(pod, "a claim had chosen it, and it is not fit to be used"),))',
         "return _choice(seen, claim)",
         _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
     ),
     "any template will do": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "        and pod.template == workload.template\n",
         "",
         _DECIDE + "test_a_warm_pod_that_is_not_fit_is_deleted_before_another_is_chosen",
     ),
     "any node will do": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "        and on_healthy_node\n",
         "",
         _DECIDE + "test_a_warm_pod_on_a_sick_node_is_not_used",
     ),
     "any tenant id will do": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "    if not is_tenant_id(claim.tenant):",
         "    if False:",
         _DECIDE + "test_a_bad_tenant_id_is_an_error_at_once",
     ),
     "a Pending claim keeps a Pod of an older spec": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "    if _is_outdated(pod, seen.workload) and not isinstance(found, _Usable):\n",
         "    if False:\n",
         "tests/controllers/test_claims.py::test_a_pending_claim_takes_up_a_repaired_workload",
     ),
     "a Pod of an older spec goes before another is chosen": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "        # that can be used is what the claim had asked for.\n"
         "        return _choice(seen, claim)\n",
         '        return Do((DeletePod(pod, "it was made from an older blueprint"),))\n',
         _DECIDE + "test_an_own_pod_of_an_older_spec_is_given_up_while_it_cannot_be_used",
     ),
     "a Pod that can be used is replaced": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         " and not isinstance(found, _Usable):",
         ":",
         _DECIDE + "test_an_own_pod_of_an_older_spec_is_used_if_it_can_be",
     ),
     "a Pod that was Active is replaced": Mutant(
-        "boilerhouse.claims.decide",
+        "boilerhouse.tenancy.claims.decide",
         "    return _BY_PHASE[claim.status.phase](seen, claim)\n",
         "    if seen.pod and seen.workload and seen.pod.template != seen.workload.template:\n"
         '        return patiently(seen, DeletePod(seen.pod, "it is of an older blueprint"))\n'
@@ -103,110 +103,110 @@ MUTANTS = _ELSEWHERE | {
         _DECIDE + "test_a_pod_that_was_active_is_not_replaced",
     ),
     "Active without looking for rivals": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "    if not seen.sole or look_up:\n",
         "    if look_up:\n",
         _DECIDE + "test_nothing_becomes_active_before_rivals_were_looked_for",
     ),
     "Running is enough": Mutant(
-        "boilerhouse.instances.seen",
+        "boilerhouse.tenancy.instances.seen",
         "return self.running and self.ready and bool(self.ip)",
         "return self.running and bool(self.ip)",
         _DECIDE + "test_a_bound_pod_that_is_not_ready_is_waited_for",
     ),
     "dying Pods are usable": Mutant(
-        "boilerhouse.instances.seen",
+        "boilerhouse.tenancy.instances.seen",
         " and bool(self.ip) and not self.terminating",
         " and bool(self.ip)",
-        "tests/unit/instances/test_pods.py::test_a_pod_that_is_up_is_usable",
+        "tests/unit/tenancy/instances/test_pods.py::test_a_pod_that_is_up_is_usable",
     ),
     "source written again": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "source=status.source or restoring.source_of",
         "source=restoring.source_of",
         _DECIDE + "test_source_and_time_are_written_once",
     ),
     "status without compare-and-swap": Mutant(
-        "boilerhouse.claims.build",
+        "boilerhouse.tenancy.claims.build",
         'return {"uid": claim.uid, "resourceVersion": claim.version}',
         'return {"uid": claim.uid}',
         _HAZARDS + "test_8_what_happens_to_a_claim_meanwhile_wins",
     ),
     "all finalizers go": Mutant(
-        "boilerhouse.claims.build",
+        "boilerhouse.tenancy.claims.build",
         "if finalizer != names.FINALIZER]",
         "if not finalizer]",
         _HAZARDS + "test_9_only_our_own_finalizer_is_removed",
     ),
     "a bound Pod stays in its pool": Mutant(
-        "boilerhouse.claims.build",
+        "boilerhouse.tenancy.claims.build",
         "            names.POOL: None,\n",
         "",
         "tests/controllers/test_claims.py::test_a_claim_takes_a_warm_instance",
     ),
     "spares are not reserved": Mutant(
-        "boilerhouse.claims.spares",
+        "boilerhouse.tenancy.claims.reading.spares",
         "                self._holders[name] = holder\n",
         "",
-        "tests/unit/claims/test_spares.py::test_many_holders_get_different_pods",
+        "tests/unit/tenancy/claims/test_spares.py::test_many_holders_get_different_pods",
     ),
     "a look for rivals holds for ever": Mutant(
-        "boilerhouse.claims.memory",
+        "boilerhouse.tenancy.claims.reading.memory",
         'return claim.uid if claim.canonical else f"{claim.uid} at {claim.version}"',
         "return claim.uid",
-        "tests/unit/claims/test_memory.py::test_another_name_is_sole_at_one_version_only",
+        "tests/unit/tenancy/claims/test_memory.py::test_another_name_is_sole_at_one_version_only",
     ),
     "waiting by the wall clock": Mutant(
-        "boilerhouse.instances.patience",
+        "boilerhouse.tenancy.instances.patience",
         "now = self._clock.monotonic()",
         "now = self._clock.now().timestamp()",
-        "tests/unit/instances/test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
+        "test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
     ),
     "an Active claim's Pod by the cache": Mutant(
-        "boilerhouse.claims.read",
+        "boilerhouse.tenancy.claims.read",
         "if pod is not None and claim.status.claimed_at is not None and not claim.owns(pod):",
         "if pod is None and claim.status.claimed_at is not None:",
         _HAZARDS + "test_a_pod_that_is_heard_of_late_is_not_lost",
     ),
     "delete before the save": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "plan = _saving(seen, claim, pod) if _must_save(claim, pod) else None",
         "plan = None",
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "delete before it is written down": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "    if seen.saved is not None:\n"
         "        return _written_down(seen, claim, pod, seen.saved)\n",
         "    if seen.saved is not None:\n        return None\n",
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "any life was saved": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "if refs.saved and past.saved_of == pod.incarnation:",
         "if refs.saved:",
         _RELEASING + "test_another_life_of_the_pod_is_saved_again",
     ),
     "what was saved is given back": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "final = pod.terminating or bool(refs.saved)",
         "final = pod.terminating",
         _RELEASING + "test_what_is_saved_once_is_never_given_back",
     ),
     "a save without its base": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
         'return Save(pod, "", release_of(claim.status).round, keep, clean)',
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "a save without its round": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
         "return Save(pod, refs.base, 0, keep, clean)",
         "tests/sim/test_stories.py::test_a_save_that_comes_late_freezes_nobody",
     ),
     "Active without its files": Mutant(
-        "boilerhouse.claims.obtaining",
+        "boilerhouse.tenancy.claims.deciding.obtaining",
         "if filled and (pod.usable or frozen):",
         "if pod.usable or frozen:",
         _COMING_BACK + "test_a_ready_pod_without_its_files_is_not_active",
@@ -224,45 +224,45 @@ MUTANTS = _ELSEWHERE | {
         "test_diskguard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
     ),
     "the old process counts": Mutant(
-        "boilerhouse.claims.restoring",
+        "boilerhouse.tenancy.claims.deciding.restoring",
         "if pod.restored.container and pod.restored.container == pod.container:",
         "if not pod.restored.digest:",
         _COMING_BACK + "test_a_warm_pod_is_filled_and_begins_anew",
     ),
     "restore without writing it down": Mutant(
-        "boilerhouse.claims.restoring",
+        "boilerhouse.tenancy.claims.deciding.restoring",
         "    plan = written_down(seen, claim)\n    if plan is not None:\n        return plan\n",
         "",
         _COMING_BACK + "test_what_is_restored_is_written_down_first",
     ),
     "restore again what is restored": Mutant(
-        "boilerhouse.claims.restoring",
+        "boilerhouse.tenancy.claims.deciding.restoring",
         "    if pod.restored is not None:\n        if pod.restored.container and",
         "    if pod.restored is not None and not pod.usable:\n"
         "        if pod.restored.container and",
         _COMING_BACK + "test_a_warm_pod_is_filled_and_begins_anew",
     ),
     "a restore that failed is one that worked": Mutant(
-        "boilerhouse.claims.files",
+        "boilerhouse.tenancy.claims.applying.files",
         "            raise Refused(corrupt_message(step.digest, str(error))) from error\n",
         "            skipped = ()\n",
         _FILES + "test_a_damaged_version_is_never_an_empty_instance",
     ),
     "nothing is looked up": Mutant(
-        "boilerhouse.claims.restoring",
+        "boilerhouse.tenancy.claims.deciding.restoring",
         "return (LookUpSnapshot(must=claim.resume),)",
         "return ()",
         _COMING_BACK + "test_nothing_becomes_active_before_it_was_looked_up",
     ),
     "a clean start that nobody could tell about has no past": Mutant(
-        "boilerhouse.claims.releasing",
+        "boilerhouse.tenancy.claims.deciding.releasing",
         "    return None if known else LookUpSnapshot()",
         "    return None",
-        "tests/unit/claims/test_releasing.py"
+        "tests/unit/tenancy/claims/test_releasing.py"
         "::test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew",
     ),
     "idle by what was seen long ago": Mutant(
-        "boilerhouse.claims.build",
+        "boilerhouse.tenancy.claims.build",
         '    return {"metadata": _as_seen(claim), "status": changes}',
         '    return {"metadata": {"uid": claim.uid}, "status": changes}',
         _FILES + "test_activity_that_races_idleness_wins",
@@ -292,31 +292,31 @@ MUTANTS = _ELSEWHERE | {
         "tests/unit/node/agent/test_diskguard.py::test_on_a_full_machine_who_writes_on_is_frozen",
     ),
     "failed Pods are replaced at once": Mutant(
-        "boilerhouse.pools.decide",
+        "boilerhouse.tenancy.pools.decide",
         "_Fill() if any(gone.failed for gone in unfit) else _fill(seen, pool, kept)",
         "_fill(seen, pool, kept)",
-        "tests/unit/pools/test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
+        "test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
     ),
     "what cannot be read is idle": Mutant(
-        "boilerhouse.idle.verdict",
+        "boilerhouse.tenancy.idle.verdict",
         "        if not changes.complete:\n",
         "        if not changes.complete and not changes.trouble:\n",
         _IDLE + "test_unreadable_directories_are_not_idleness",
     ),
     "files from the future keep it busy": Mutant(
-        "boilerhouse.idle.verdict",
+        "boilerhouse.tenancy.idle.verdict",
         "if moment is not None and moment <= now + SKEW]",
         "if moment is not None]",
         _IDLE + "test_changes_dated_ahead_do_not_keep_it_busy",
     ),
     "an answer from before the deadline will do": Mutant(
-        "boilerhouse.idle.verdict",
+        "boilerhouse.tenancy.idle.verdict",
         "if changes is None or changes.asked_at < deadline:",
         "if changes is None:",
         _IDLE + "test_after_a_moved_deadline_it_is_asked_again",
     ),
     "an old answer will do": Mutant(
-        "boilerhouse.idle.verdict",
+        "boilerhouse.tenancy.idle.verdict",
         "        if now - changes.asked_at > FRESH:\n",
         "        if False:\n",
         _IDLE + "test_an_old_answer_proves_nothing",

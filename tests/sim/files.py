@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.node.agent.protocol import Changes, Usage
+from boilerhouse.tenancy.claims.seen import Mode, SavedSeen
+from boilerhouse.tenancy.claims.snapshots import CorruptVersion, HookFailed, NoSuchVersion
 from tests.sim.client import Gates
 
 Job = Generator[str, None, Any]

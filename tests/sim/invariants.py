@@ -13,13 +13,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from boilerhouse.claims.intent import Intent
-from boilerhouse.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time
-from boilerhouse.instances.seen import ClaimRef
-from boilerhouse.pools.machine import POOL, PoolPhase
-from boilerhouse.workloads.machine import WORKLOAD, WorkloadPhase
+from boilerhouse.tenancy.claims.intent import Intent
+from boilerhouse.tenancy.claims.machine import CLAIM, ClaimPhase
+from boilerhouse.tenancy.instances.seen import ClaimRef
+from boilerhouse.tenancy.pools.machine import POOL, PoolPhase
+from boilerhouse.tenancy.workloads.machine import WORKLOAD, WorkloadPhase
 from tests.sim.files import Helper, Version
 from tests.sim.server import Body, SimServer, Write
 

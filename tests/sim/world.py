@@ -17,19 +17,19 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from boilerhouse.claims.acquire import AnotherTenant, ClaimDeleted
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import FakeClock, rfc3339, rng
-from boilerhouse.instances.build import RESTORE_VARIABLE
-from boilerhouse.instances.identity import Identity
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.pools.objects import POOLS
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.claims.requests.acquire import AnotherTenant, ClaimDeleted
+from boilerhouse.tenancy.instances.build import RESTORE_VARIABLE
+from boilerhouse.tenancy.instances.identity import Identity
+from boilerhouse.tenancy.pools.objects import POOLS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.sim.client import Call, Gates, SimClient, Verdict, decoded
 from tests.sim.files import Helper, SimSnapshots, Store, Tenancy
 from tests.sim.invariants import Violated, Witness, check_end

@@ -20,13 +20,13 @@ from datetime import datetime
 
 import structlog
 
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, parse_time, rfc3339_micro
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.status import ApiError, Conflict, Invalid, NotFound
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 
 LONGEST = 5.0  # seconds between two writes
 SHORTEST = 0.25

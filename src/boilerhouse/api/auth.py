@@ -32,13 +32,13 @@ from litestar.handlers.base import BaseRouteHandler
 
 from boilerhouse.api.errors import Problem
 from boilerhouse.api.informers import Informers
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import claimtoken
 from boilerhouse.core.clock import Clock
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.status import NotFound
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 
 PUBLIC = "public"
 ADMIN = "admin"  # no token has this scope

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from boilerhouse.api.errors import Problem, bad_request, conflict
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
-from boilerhouse.instances.pods import crashes
-from boilerhouse.instances.pods import instance as seen_of
 from boilerhouse.platform.kube.exec import CommandTimeout
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.status import ApiError, BadRequest, NotFound
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
+from boilerhouse.tenancy.instances.pods import crashes
+from boilerhouse.tenancy.instances.pods import instance as seen_of
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126

@@ -19,15 +19,15 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from boilerhouse.api.informers import Informers
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic, Object, Pod
-from boilerhouse.pools.objects import Pool
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
+from boilerhouse.tenancy.pools.objects import Pool
 
 HISTORY = 10_000
 QUEUE = 1_024

@@ -21,9 +21,6 @@ from boilerhouse.api.events import Feed
 from boilerhouse.api.hangup import Streams
 from boilerhouse.api.informers import Informers
 from boilerhouse.api.shares import Shares
-from boilerhouse.claims.decide import IDENTITY_DELIVERED
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names, supervision
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.condition import ConditionStatus, find
@@ -35,10 +32,13 @@ from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import ApiError, BadRequest, Forbidden, NotFound
 from boilerhouse.platform.kube.wire import Request
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.claims.decide import IDENTITY_DELIVERED
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from boilerhouse.workloads.images import ImageShelf
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.workloads.images import ImageShelf
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 
 READY = 5.0  # seconds in which the Kubernetes API should say how it is
 INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from boilerhouse.claims.objects import Claim
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic, Object, Pod
 from boilerhouse.platform.kube.status import Unavailable
-from boilerhouse.pools.objects import Pool
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.pools.objects import Pool
 
 T = TypeVar("T", bound=Object)
 

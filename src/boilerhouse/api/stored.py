@@ -21,14 +21,14 @@ from boilerhouse.api.errors import Problem, conflict
 from boilerhouse.api.hangup import HungUp
 from boilerhouse.api.house import House
 from boilerhouse.api.views import View
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.machine import ClaimPhase
 from boilerhouse.core import names
 from boilerhouse.node.helper.wire import KEEP, Version
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.rpc.message import Body
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 
 UPLOAD_LIMIT = 16 << 30  # bytes of an archive that is put

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from boilerhouse.api.auth import Caller
 from boilerhouse.api.errors import Problem, too_many
-from boilerhouse.triggers.objects import TRIGGERS
+from boilerhouse.tenancy.triggers.objects import TRIGGERS
 
 if TYPE_CHECKING:
     from boilerhouse.api.house import House

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Endpoint, Release
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
-from boilerhouse.instances.pods import crashes, ports_of, restarts_of
-from boilerhouse.instances.pods import instance as seen_of
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.model import ClaimStatus, Endpoint, Release
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.instances.pods import crashes, ports_of, restarts_of
+from boilerhouse.tenancy.instances.pods import instance as seen_of
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

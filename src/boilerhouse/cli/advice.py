@@ -14,18 +14,18 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.platform.kube.kinds import Bare
 from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.platform.loop.events import Events
-from boilerhouse.pools.objects import POOLS
-from boilerhouse.triggers.decide import NOT_BUILT
-from boilerhouse.triggers.objects import TRIGGERS
-from boilerhouse.workloads import checks
-from boilerhouse.workloads.objects import WORKLOADS
-from boilerhouse.workloads.platform import Platform
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.pools.objects import POOLS
+from boilerhouse.tenancy.triggers.decide import NOT_BUILT
+from boilerhouse.tenancy.triggers.objects import TRIGGERS
+from boilerhouse.tenancy.workloads import checks
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.workloads.platform import Platform
 
 KINDS: tuple[Resource[Any], ...] = (WORKLOADS, POOLS, CLAIMS, TRIGGERS)
 _BY_KIND = {resource.kind: resource for resource in KINDS}

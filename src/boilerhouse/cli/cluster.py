@@ -29,7 +29,6 @@ from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core import connections, supervision
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.environment import KEY_VARIABLE
-from boilerhouse.instances.settings import Settings
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import ConfigError, load
 from boilerhouse.platform.kube.leader import Elector
@@ -38,9 +37,10 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.probes import Probes
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import Listener, ListenError, bind
+from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied
-from boilerhouse.workloads.images import TrustedImages
+from boilerhouse.tenancy.workloads.images import TrustedImages
 
 LEASE = "boilerhouse-operator"
 NAMESPACE_VARIABLE = "K8S_NAMESPACE"

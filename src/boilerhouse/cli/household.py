@@ -14,21 +14,21 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli.descriptors import COMMANDS
 from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.core.supervision import supervised
-from boilerhouse.disruptions.keep import BudgetKeeper
-from boilerhouse.instances.settings import Settings
-from boilerhouse.networks.keep import PolicyKeeper
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.leader import Elector
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.rpc.message import Handler
-from boilerhouse.postmortems.keep import PostMortems
+from boilerhouse.tenancy.claims.applying.jobs import SAVES
+from boilerhouse.tenancy.disruptions.keep import BudgetKeeper
+from boilerhouse.tenancy.instances.settings import Settings
+from boilerhouse.tenancy.networks.keep import PolicyKeeper
+from boilerhouse.tenancy.postmortems.keep import PostMortems
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.client import HelperClient
@@ -36,8 +36,8 @@ from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
 from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from boilerhouse.workloads.images import Images, ImageShelf
-from boilerhouse.workloads.platform import Platform, TrustedPlatform
+from boilerhouse.tenancy.workloads.images import Images, ImageShelf
+from boilerhouse.tenancy.workloads.platform import Platform, TrustedPlatform
 
 
 @dataclass(frozen=True, slots=True)

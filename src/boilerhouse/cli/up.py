@@ -22,7 +22,6 @@ import structlog
 from boilerhouse.api import signing
 from boilerhouse.api.auth import is_loopback
 from boilerhouse.api.serving import address_of, bind_api
-from boilerhouse.claims.jobs import SAVES
 from boilerhouse.cli import logs
 from boilerhouse.cli.advice import KINDS, Advice, not_watched
 from boilerhouse.cli.banner import Served, banner, own_command
@@ -46,6 +45,7 @@ from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.loop.eventloop import EventLoop
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import ListenError
+from boilerhouse.tenancy.claims.applying.jobs import SAVES
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
 

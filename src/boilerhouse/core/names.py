@@ -36,9 +36,9 @@ CLAIM = f"{GROUP}/claim"  # on a Pod: "<claim's name>/<claim's uid>", who has it
 SOURCE = f"{GROUP}/source"  # on a Pod: "pool" or "cold", how it came to be
 PORTS = f"{GROUP}/ports"  # on a Pod: "<guest>:<reached at>,…" if a node had to choose other ports
 LAST_ACTIVITY = f"{GROUP}/last-activity"  # on a Claim: when the tenant last did something
-POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have (claims/intent.py)
+POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have (intent.py)
 RELEASE = f"{GROUP}/release"  # on a Claim: the user wants it released
-# On a Claim whose release failed; the first two name the round (claims/rounds.py) that they mean.
+# On a Claim whose release failed; the first two name the round (rounds.py) that they mean.
 CLAIMED_AGAIN = f"{GROUP}/claimed-again"  # the tenant wants its instance back
 RELEASE_RETRY = f"{GROUP}/release-retry"  # try again now
 RELEASE_FORCE = f"{GROUP}/release-force"  # give up what could not be saved

@@ -16,7 +16,7 @@ from boilerhouse.embedded.kubelet import images
 from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
 from boilerhouse.embedded.kubelet.importing import Cancelled, UnpackingProcess
 from boilerhouse.embedded.kubelet.layers import BadImage
-from boilerhouse.workloads.images import ImageInUse, ImageRefused, StoredImage
+from boilerhouse.tenancy.workloads.images import ImageInUse, ImageRefused, StoredImage
 
 ARCHIVE_BYTES = 32 << 30  # of an archive on its way in; what it unpacks to is bounded by the store
 AT_A_TIME = 2  # archives that are unpacked; further ones wait, whole, for their turn

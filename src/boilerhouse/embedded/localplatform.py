@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from boilerhouse.embedded.kubelet import uplink
 from boilerhouse.embedded.kubelet.container import Sandboxes
-from boilerhouse.workloads.model import WorkloadSpec
-from boilerhouse.workloads.network import Access
+from boilerhouse.tenancy.workloads.model import WorkloadSpec
+from boilerhouse.tenancy.workloads.network import Access
 
 
 class LocalPlatform:

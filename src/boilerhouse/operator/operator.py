@@ -14,33 +14,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from boilerhouse.claims.acquire import Acquirer
-from boilerhouse.claims.apply import Applier as ClaimApplier
-from boilerhouse.claims.cordons import Cordons
-from boilerhouse.claims.decide import decide as decide_claim
-from boilerhouse.claims.files import Files
-from boilerhouse.claims.holdings import Holdings, tenancy
-from boilerhouse.claims.hooks import ExecHooks
-from boilerhouse.claims.jobs import SAVES, Jobs
-from boilerhouse.claims.memory import Memory
-from boilerhouse.claims.objects import CLAIMS, Claim
-from boilerhouse.claims.read import Reader as ClaimReader
-from boilerhouse.claims.read import claim_of
-from boilerhouse.claims.release import Releaser
-from boilerhouse.claims.rivals import Rivals
-from boilerhouse.claims.seen import Plan as ClaimPlan
-from boilerhouse.claims.seen import Seen as ClaimSeen
-from boilerhouse.claims.snapshots import Hooks, Snapshots
-from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random, SystemClock, rng
-from boilerhouse.instances import sweep
-from boilerhouse.instances.blueprints import Blueprints
-from boilerhouse.instances.identity import Identities
-from boilerhouse.instances.objects import Instances
-from boilerhouse.instances.patience import Patience
-from boilerhouse.instances.readiness import Readiness
-from boilerhouse.instances.settings import Settings
 from boilerhouse.operator.nodes import Nodes
 from boilerhouse.operator.precedence import Precedence
 from boilerhouse.operator.ties import intended, needing
@@ -58,25 +33,50 @@ from boilerhouse.platform.loop.news import News
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.loop.setbacks import Setbacks
-from boilerhouse.pools.apply import Applier as PoolApplier
-from boilerhouse.pools.decide import decide as decide_pool
-from boilerhouse.pools.objects import POOLS, Pool
-from boilerhouse.pools.read import Reader as PoolReader
-from boilerhouse.pools.seen import Plan as PoolPlan
-from boilerhouse.pools.seen import Seen as PoolSeen
-from boilerhouse.triggers.apply import Applier as TriggerApplier
-from boilerhouse.triggers.decide import Plan as TriggerPlan
-from boilerhouse.triggers.decide import Seen as TriggerSeen
-from boilerhouse.triggers.decide import decide as decide_trigger
-from boilerhouse.triggers.objects import TRIGGERS
-from boilerhouse.workloads.apply import Applier as WorkloadApplier
-from boilerhouse.workloads.decide import decide as decide_workload
-from boilerhouse.workloads.images import Images
-from boilerhouse.workloads.objects import WORKLOADS, Workload
-from boilerhouse.workloads.platform import Platform, TrustedPlatform
-from boilerhouse.workloads.read import Reader as WorkloadReader
-from boilerhouse.workloads.seen import Plan as WorkloadPlan
-from boilerhouse.workloads.seen import Seen as WorkloadSeen
+from boilerhouse.tenancy.claims.apply import Applier as ClaimApplier
+from boilerhouse.tenancy.claims.applying.files import Files
+from boilerhouse.tenancy.claims.applying.hooks import ExecHooks
+from boilerhouse.tenancy.claims.applying.jobs import SAVES, Jobs
+from boilerhouse.tenancy.claims.applying.rivals import Rivals
+from boilerhouse.tenancy.claims.decide import decide as decide_claim
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.claims.read import Reader as ClaimReader
+from boilerhouse.tenancy.claims.read import claim_of
+from boilerhouse.tenancy.claims.reading.cordons import Cordons
+from boilerhouse.tenancy.claims.reading.holdings import Holdings, tenancy
+from boilerhouse.tenancy.claims.reading.memory import Memory
+from boilerhouse.tenancy.claims.reading.spares import Spares
+from boilerhouse.tenancy.claims.requests.acquire import Acquirer
+from boilerhouse.tenancy.claims.requests.release import Releaser
+from boilerhouse.tenancy.claims.seen import Plan as ClaimPlan
+from boilerhouse.tenancy.claims.seen import Seen as ClaimSeen
+from boilerhouse.tenancy.claims.snapshots import Hooks, Snapshots
+from boilerhouse.tenancy.instances import sweep
+from boilerhouse.tenancy.instances.blueprints import Blueprints
+from boilerhouse.tenancy.instances.identity import Identities
+from boilerhouse.tenancy.instances.objects import Instances
+from boilerhouse.tenancy.instances.patience import Patience
+from boilerhouse.tenancy.instances.readiness import Readiness
+from boilerhouse.tenancy.instances.settings import Settings
+from boilerhouse.tenancy.pools.apply import Applier as PoolApplier
+from boilerhouse.tenancy.pools.decide import decide as decide_pool
+from boilerhouse.tenancy.pools.objects import POOLS, Pool
+from boilerhouse.tenancy.pools.read import Reader as PoolReader
+from boilerhouse.tenancy.pools.seen import Plan as PoolPlan
+from boilerhouse.tenancy.pools.seen import Seen as PoolSeen
+from boilerhouse.tenancy.triggers.apply import Applier as TriggerApplier
+from boilerhouse.tenancy.triggers.decide import Plan as TriggerPlan
+from boilerhouse.tenancy.triggers.decide import Seen as TriggerSeen
+from boilerhouse.tenancy.triggers.decide import decide as decide_trigger
+from boilerhouse.tenancy.triggers.objects import TRIGGERS
+from boilerhouse.tenancy.workloads.apply import Applier as WorkloadApplier
+from boilerhouse.tenancy.workloads.decide import decide as decide_workload
+from boilerhouse.tenancy.workloads.images import Images
+from boilerhouse.tenancy.workloads.objects import WORKLOADS, Workload
+from boilerhouse.tenancy.workloads.platform import Platform, TrustedPlatform
+from boilerhouse.tenancy.workloads.read import Reader as WorkloadReader
+from boilerhouse.tenancy.workloads.seen import Plan as WorkloadPlan
+from boilerhouse.tenancy.workloads.seen import Seen as WorkloadSeen
 
 SWEPT = 256  # Secrets whose last passes are kept
 

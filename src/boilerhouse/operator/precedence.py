@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.memory import Results
-from boilerhouse.claims.objects import Claim
-from boilerhouse.claims.read import noted_moment
-from boilerhouse.claims.spares import Spares
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock
-from boilerhouse.idle.verdict import Ask, ChangesSeen, Idle, verdict
-from boilerhouse.instances.blueprints import Blueprints
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.pools.objects import Pool
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.read import noted_moment
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
+from boilerhouse.tenancy.claims.reading.memory import Results
+from boilerhouse.tenancy.claims.reading.spares import Spares
+from boilerhouse.tenancy.idle.verdict import Ask, ChangesSeen, Idle, verdict
+from boilerhouse.tenancy.instances.blueprints import Blueprints
+from boilerhouse.tenancy.pools.objects import Pool
 
 # Seconds for which a pool waits with its refill while claims come in and it is a quarter full yet.
 REFILL_PATIENCE = 10.0

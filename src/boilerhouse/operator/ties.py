@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.intent import Intent
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
+from boilerhouse.tenancy.claims.intent import Intent
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
 
 
 def intended(claim: Claim) -> list[str]:

@@ -13,10 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from boilerhouse.claims.holdings import phase_of, tenancy
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
-from boilerhouse.claims.read import claim_of
 from boilerhouse.core import names
 from boilerhouse.operator.ties import keeps
 from boilerhouse.platform.kube.cache import Change, Index, by_label
@@ -26,8 +22,12 @@ from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.loop.news import News
 from boilerhouse.platform.loop.queue import KeyedQueue
 from boilerhouse.platform.loop.setbacks import Setbacks
-from boilerhouse.pools.objects import Pool
-from boilerhouse.workloads.objects import Workload
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.read import claim_of
+from boilerhouse.tenancy.claims.reading.holdings import phase_of, tenancy
+from boilerhouse.tenancy.pools.objects import Pool
+from boilerhouse.tenancy.workloads.objects import Workload
 
 # A pool looks at all its Pods in each pass, a workload at its whole spec. So that a burst of claims
 # is one pass and not one for each claim, what happens within this time is looked at together.

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from boilerhouse.claims.seen import Mode, SavedSeen
 from boilerhouse.core.errors import Retry
 from boilerhouse.node.agent.protocol import Changes, Usage
+from boilerhouse.tenancy.claims.seen import Mode, SavedSeen
 
 
 @dataclass

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from boilerhouse.api.activity import Activity
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339_micro
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.rpc.message import Answer, Request
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import helper_secret
 from boilerhouse.tenancy.snapshots.client import HelperClient

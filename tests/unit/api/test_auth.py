@@ -15,9 +15,9 @@ from boilerhouse.api.app import routes
 from boilerhouse.api.auth import ADMIN, PUBLIC, SCOPES, guard
 from boilerhouse.api.serving import bind_api
 from boilerhouse.api.triggers import MOST
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import claimtoken
 from boilerhouse.platform.serving.listening import ListenError
+from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import KEY, SIGNING, Rest
 

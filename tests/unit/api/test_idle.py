@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time
+from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.unit.api.conftest import Rest
 
 PATH = "/tenants/alice/workloads/web/idle"

@@ -18,7 +18,7 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.images import ImageStore
 from boilerhouse.embedded.localimages import LocalImages
 from boilerhouse.platform.serving.listening import bind
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest
 from tests.unit.kubelet.imagefiles import (
     docker_archive,

@@ -11,8 +11,8 @@ from boilerhouse.core.clock import rfc3339, rng
 from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRETS
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.postmortems.keep import PostMortems
-from boilerhouse.postmortems.model import DIED_AT, POST_MORTEM, secret_name
+from boilerhouse.tenancy.postmortems.keep import PostMortems
+from boilerhouse.tenancy.postmortems.model import DIED_AT, POST_MORTEM, secret_name
 from tests.controllers.world import running, started
 from tests.unit.api.conftest import Rest
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.claims.holdings import phase_of
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.core.clock import parse_time
 from boilerhouse.embedded.provision import NAMESPACE
+from boilerhouse.tenancy.claims.objects import CLAIMS
+from boilerhouse.tenancy.claims.reading.holdings import phase_of
 from tests.unit.api.conftest import Rest, archive, opened_helper, opened_rest, soon
 from tests.unit.api.files import Files
 

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from boilerhouse.claims.objects import CLAIMS, Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339_micro
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.workloads.objects import WORKLOADS
+from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.unit.api.conftest import Rest, soon
 
 

@@ -9,7 +9,7 @@ from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import EVENTS, PODS
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.kube.wire import Socket
-from boilerhouse.pools.objects import POOLS
+from boilerhouse.tenancy.pools.objects import POOLS
 from tests.controllers.world import running
 from tests.unit.api.conftest import Rest
 

@@ -17,7 +17,6 @@ import yaml
 from structlog.testing import capture_logs
 from typer.testing import CliRunner, Result
 
-from boilerhouse.claims.objects import CLAIMS
 from boilerhouse.cli.app import app
 from boilerhouse.cli.apply import warnings_of
 from boilerhouse.cli.why import decided
@@ -26,6 +25,7 @@ from boilerhouse.core.names import API_VERSION, claim_name
 from boilerhouse.embedded.http.pki import ensure
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.wire import Socket
+from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.controllers.world import SPEC
 from tests.unit.api.conftest import KEY, Rest, opened_rest, soon
 from tests.unit.api.test_told import crashing

@@ -22,18 +22,18 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import own_tenant
 from boilerhouse.api.paths import V1
 from boilerhouse.api.views import View
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Release
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
-from boilerhouse.idle.explain import THEN, Explanation, explain
-from boilerhouse.idle.verdict import Ask, ChangesSeen
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.rpc.refusal import Refused
-from boilerhouse.workloads.model import Idle as IdleSpec
-from boilerhouse.workloads.model import IdleAction
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.model import ClaimStatus, Release
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.idle.explain import THEN, Explanation, explain
+from boilerhouse.tenancy.idle.verdict import Ask, ChangesSeen
+from boilerhouse.tenancy.workloads.model import Idle as IdleSpec
+from boilerhouse.tenancy.workloads.model import IdleAction
 
 PATIENCE = 10.0  # seconds for the instance to answer
 

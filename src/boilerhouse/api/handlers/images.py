@@ -15,7 +15,7 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.core.patterns import IMAGE
-from boilerhouse.workloads.images import ImageInUse, ImageRefused, ImageShelf, StoredImage
+from boilerhouse.tenancy.workloads.images import ImageInUse, ImageRefused, ImageShelf, StoredImage
 
 PATH = f"{V1}/images"
 # In the query and not in the path: names of images have slashes.

@@ -14,7 +14,14 @@ from boilerhouse.api.house import TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.status import BadRequest, NotFound
-from boilerhouse.postmortems.model import COMPONENT, LOG, POST_MORTEM, REPORT, Report, secret_name
+from boilerhouse.tenancy.postmortems.model import (
+    COMPONENT,
+    LOG,
+    POST_MORTEM,
+    REPORT,
+    Report,
+    secret_name,
+)
 
 
 class PostMortem(Report, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -27,9 +27,9 @@ from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.inputs import DEFAULT_WAIT, tenant_id
 from boilerhouse.api.paths import V1
 from boilerhouse.api.streaming import Streaming
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.tenancy.claims.objects import Claim
 
 SILENCE = 300.0  # seconds without a byte after which an answer is given up
 SANDBOX = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads"

@@ -27,13 +27,18 @@ from boilerhouse.api.paths import V1
 from boilerhouse.api.shortcut import Shortcut
 from boilerhouse.api.stored import Snapshot, shown
 from boilerhouse.api.views import View, failed_release
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.objects import Claim
-from boilerhouse.claims.release import NotClaimed, NotFailed, ReleaseAnswer, would_lose
 from boilerhouse.core.errors import Retry
 from boilerhouse.node.helper.wire import Version
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.requests.release import (
+    NotClaimed,
+    NotFailed,
+    ReleaseAnswer,
+    would_lose,
+)
 
 PATIENCE = 5.0  # seconds for what is only told along
 

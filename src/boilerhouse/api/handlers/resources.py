@@ -32,15 +32,15 @@ from boilerhouse.api.errors import bad_request, conflict, invalid, not_found
 from boilerhouse.api.house import House, TheHouse
 from boilerhouse.api.paths import V1
 from boilerhouse.api.triggers import check_agents_own, check_agents_trigger, owner
-from boilerhouse.claims.model import RESOURCE as CLAIM
 from boilerhouse.core import names
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, Conflict, NotFound
-from boilerhouse.pools.model import RESOURCE as POOL
-from boilerhouse.triggers.model import RESOURCE as TRIGGER
-from boilerhouse.workloads.model import RESOURCE as WORKLOAD
+from boilerhouse.tenancy.claims.model import RESOURCE as CLAIM
+from boilerhouse.tenancy.pools.model import RESOURCE as POOL
+from boilerhouse.tenancy.triggers.model import RESOURCE as TRIGGER
+from boilerhouse.tenancy.workloads.model import RESOURCE as WORKLOAD
 
 Body = dict[str, Any]
 Name = Annotated[str, Meta(min_length=1, max_length=253)]

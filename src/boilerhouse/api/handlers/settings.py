@@ -19,7 +19,7 @@ from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import ConfigMap, Secret
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, NotFound
-from boilerhouse.postmortems.model import COMPONENT
+from boilerhouse.tenancy.postmortems.model import COMPONENT
 
 KINDS: dict[str, Resource[Any]] = {"secrets": SECRETS, "configmaps": CONFIG_MAPS}
 

@@ -27,13 +27,18 @@ from boilerhouse.api.inputs import (
 )
 from boilerhouse.api.paths import V1
 from boilerhouse.api.shortcut import Shortcut
-from boilerhouse.claims.acquire import Acquired, AnotherTenant, ClaimDeleted, UnknownWorkload
-from boilerhouse.claims.decide import error_reason
-from boilerhouse.claims.machine import ClaimPhase
-from boilerhouse.claims.model import ClaimStatus, Source
-from boilerhouse.claims.objects import Claim
 from boilerhouse.core.names import claim_name
 from boilerhouse.platform.kube.resources import Key
+from boilerhouse.tenancy.claims.decide import error_reason
+from boilerhouse.tenancy.claims.machine import ClaimPhase
+from boilerhouse.tenancy.claims.model import ClaimStatus, Source
+from boilerhouse.tenancy.claims.objects import Claim
+from boilerhouse.tenancy.claims.requests.acquire import (
+    Acquired,
+    AnotherTenant,
+    ClaimDeleted,
+    UnknownWorkload,
+)
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

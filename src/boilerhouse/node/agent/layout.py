@@ -1,4 +1,4 @@
-"""Where the agent finds things in its container. `instances/build.py` mounts them there."""
+"""Where the agent finds things in its container. `tenancy/instances/build.py` mounts them there."""
 
 from __future__ import annotations
 

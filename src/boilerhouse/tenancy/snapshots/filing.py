@@ -12,11 +12,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from boilerhouse.claims.seen import Mode, SavedSeen
-from boilerhouse.claims.snapshots import CorruptVersion, NoSuchVersion, TooLarge, UnfitVersion
 from boilerhouse.core.errors import Retry
 from boilerhouse.node.agent.protocol import Changes, Usage
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.claims.seen import Mode, SavedSeen
+from boilerhouse.tenancy.claims.snapshots import (
+    CorruptVersion,
+    NoSuchVersion,
+    TooLarge,
+    UnfitVersion,
+)
 from boilerhouse.tenancy.snapshots.asking import HelperUnavailable
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
@@ -45,7 +50,7 @@ class HelperSnapshots:
                 async with asyncio.timeout(PATIENCE):
                     found = await self.snapshots.current(tenant, workload, claim=True)
         except TimeoutError:
-            # Somebody waits for it, and is told what for (claims/trying.py).
+            # Somebody waits for it, and is told what for (tenancy/claims/deciding/trying.py).
             words = f"the snapshot helper does not answer within {PATIENCE:g} s"
             raise HelperUnavailable(words) from None
         return "" if found is None else found.digest

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Terminal
-from boilerhouse.instances.identity import Identity
 from boilerhouse.node.agent.protocol import IdentityFiles
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.instances.identity import Identity
 from boilerhouse.tenancy.snapshots.client import HelperClient
 
 

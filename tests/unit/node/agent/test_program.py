@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.instances import build
 from boilerhouse.node.agent import layout
 from boilerhouse.node.agent.__main__ import overlays
+from boilerhouse.tenancy.instances import build
 
 MOUNTINFO = rb"""
 1 0 0:1 / / ro,relatime - overlay overlay rw

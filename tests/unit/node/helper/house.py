@@ -10,13 +10,13 @@ from typing import Any
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT, PORTS
-from boilerhouse.instances.build import agent_secret
 from boilerhouse.node.helper.helper import Helper
 from boilerhouse.node.helper.store.store import Store
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.tenancy.instances.build import agent_secret
 from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from tests.unit.node.agent.rig import SECRET, Rig, listening, running

@@ -11,7 +11,6 @@ import pytest
 from boilerhouse.core import claimtoken
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.names import AGENT_PORT
-from boilerhouse.instances.identity import Identity
 from boilerhouse.node.agent.protocol import Listing
 from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube import wire
@@ -19,6 +18,7 @@ from boilerhouse.platform.kube.kinds import ObjectMeta, Pod, PodStatus
 from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.instances.identity import Identity
 from boilerhouse.tenancy.snapshots import build, filing
 from boilerhouse.tenancy.snapshots.agents import Agents, AgentUnavailable, reached_at
 from boilerhouse.tenancy.snapshots.client import HelperClient, HelperUnavailable
@@ -185,7 +185,7 @@ async def test_a_new_agent_of_the_same_name(house: House, helper: HelperClient) 
 
 
 def build_agent_secret() -> dict[str, object]:
-    from boilerhouse.instances.build import agent_secret
+    from boilerhouse.tenancy.instances.build import agent_secret
 
     return agent_secret(INSTANCE, SECRET)
 

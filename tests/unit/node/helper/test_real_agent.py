@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.claims.snapshots import UnfitVersion
 from boilerhouse.core.names import AGENT_PORT
-from boilerhouse.instances.build import agent_secret
 from boilerhouse.node.helper.wire import Restored, Saved
 from boilerhouse.platform.archive.model import Limits
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.rpc.message import Body
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.tenancy.claims.snapshots import UnfitVersion
+from boilerhouse.tenancy.instances.build import agent_secret
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.filing import HelperSnapshots

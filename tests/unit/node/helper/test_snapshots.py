@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.names import AGENT_PORT
-from boilerhouse.instances.build import agent_secret
 from boilerhouse.node.helper import snapshot_routes
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.rpc.message import Body
 from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.platform.rpc.server import Server
+from boilerhouse.tenancy.instances.build import agent_secret
 from boilerhouse.tenancy.snapshots.agents import Agents, AgentUnavailable
 from boilerhouse.tenancy.snapshots.client import HelperUnavailable
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied

@@ -1,0 +1,1 @@
+"""The decision about a claim, by phase. Pure."""

@@ -1,0 +1,1 @@
+"""Claiming and releasing as a caller asks for them: inline passes until it is done."""
