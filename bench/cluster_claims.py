@@ -26,9 +26,9 @@ from cluster.build import API, missing
 from cluster.places import Places
 
 from bench.figures import Figure, milliseconds, percentile
-from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock, rfc3339
 from boilerhouse.node.helper.layout import SECRET
+from boilerhouse.operator import catalogue
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client

@@ -21,13 +21,13 @@ from cluster.api import ApiWorld
 from cluster.build import API, missing
 from cluster.places import Places
 
-from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.http import pki, serving
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.config import Config, from_kubeconfig
 from boilerhouse.platform.kube.status import Unavailable
 from boilerhouse.platform.kube.transport import Http

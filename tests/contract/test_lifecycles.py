@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from boilerhouse import catalogue
 from boilerhouse.core.crd import CustomResource
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.wire import JSON_PATCH
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from boilerhouse import catalogue
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.core.names import API_VERSION
+from boilerhouse.operator import catalogue
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api
 from tests.tables.specs import CASES, Case

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from boilerhouse import catalogue
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, SystemClock, rfc3339, rng
 from boilerhouse.core.errors import Retry
@@ -24,6 +23,7 @@ from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import NAMESPACE, provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
+from boilerhouse.operator import catalogue
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer

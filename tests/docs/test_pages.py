@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from boilerhouse import catalogue
+from boilerhouse.operator import catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -23,11 +23,11 @@ import httpx2
 import pytest
 from cluster.images import BUSYBOX
 
-from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
 from boilerhouse.embedded.provision import NAMESPACE
 from boilerhouse.node.helper import layout
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.kinds import Pod

@@ -19,9 +19,9 @@ import httpx2
 import pytest
 from cluster.images import BUSYBOX
 
-from boilerhouse import catalogue
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS

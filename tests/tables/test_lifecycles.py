@@ -9,10 +9,10 @@ from typing import Any
 import cel
 import pytest
 
-from boilerhouse.catalogue import MACHINES, RESOURCES
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.core.errors import IllegalTransition
 from boilerhouse.core.machine import PHASE_STAYS, Machine
+from boilerhouse.operator.catalogue import MACHINES, RESOURCES
 
 # The tables once more, as arrows: a lifecycle is not changed by accident.
 EXPECTED = {

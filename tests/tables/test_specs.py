@@ -9,8 +9,8 @@ import cel
 import msgspec
 import pytest
 
-from boilerhouse.catalogue import RESOURCES
 from boilerhouse.core.names import is_tenant_id
+from boilerhouse.operator.catalogue import RESOURCES
 from tests.tables.specs import (
     BAD_TENANTS,
     BAD_TENANTS_BEYOND_CEL,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from boilerhouse import catalogue
+from boilerhouse.operator import catalogue
 
 
 def run(root: Path, *, check: bool) -> int:

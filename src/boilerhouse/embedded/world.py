@@ -16,7 +16,6 @@ import ipaddress
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from boilerhouse import catalogue
 from boilerhouse.core.clock import Clock, SystemClock
 from boilerhouse.embedded.http import kubeconfig, pki, serving
 from boilerhouse.embedded.inprocess import InProcess
@@ -26,6 +25,7 @@ from boilerhouse.embedded.provision import provision
 from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.datadirectory import take_directory
 from boilerhouse.embedded.storage.store import Store
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.client import Client
 

@@ -15,7 +15,6 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from boilerhouse import catalogue
 from boilerhouse.api.app import application
 from boilerhouse.api.house import House
 from boilerhouse.api.serving import serving
@@ -26,6 +25,7 @@ from boilerhouse.embedded.server import ApiServer
 from boilerhouse.embedded.storage.store import Store
 from boilerhouse.node.helper.helper import Helper
 from boilerhouse.node.helper.store.store import Store as Shelves
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.serving.listening import bind

@@ -13,10 +13,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from boilerhouse import catalogue
 from boilerhouse.cli import logs
 from boilerhouse.cli.app import app
 from boilerhouse.cli.startup import read_up
+from boilerhouse.operator import catalogue
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,8 +8,8 @@ from typing import Any
 import cel
 import pytest
 
-from boilerhouse.catalogue import RESOURCES
 from boilerhouse.core.crd import CustomResource
+from boilerhouse.operator.catalogue import RESOURCES
 
 EACH = pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse import catalogue
 from boilerhouse.embedded.inprocess import InProcess
 from boilerhouse.embedded.provision import NAMESPACE, provision
+from boilerhouse.operator import catalogue
 from tests.unit.embedded.conftest import Start
 
 CRDS = "customresourcedefinitions"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boilerhouse.catalogue import crds
 from boilerhouse.embedded.builtin.index import kinds
 from boilerhouse.embedded.crd.kind import kind_from_crd
 from boilerhouse.embedded.kind import Kind
 from boilerhouse.embedded.schemas.glance import Glance
 from boilerhouse.embedded.schemas.schema import Schema
+from boilerhouse.operator.catalogue import crds
 from tests.unit.embedded.schema_cases import CASES, Case, root
 from tests.unit.embedded.update_cases import UPDATES, Update
 

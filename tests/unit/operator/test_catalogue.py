@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from boilerhouse.catalogue import CRD_DIR, LIFECYCLES_DIR, MACHINES, crds, generated, to_yaml
+from boilerhouse.operator.catalogue import (
+    CRD_DIR,
+    LIFECYCLES_DIR,
+    MACHINES,
+    crds,
+    generated,
+    to_yaml,
+)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("path", generated(), ids=str)
