@@ -17,7 +17,7 @@ from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.reading.cordons import AT_ONCE
 from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.world import NODE, World, opened, started
-from tests.unit.api.files import Files
+from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
 TENANTS = [f"tenant-{number}" for number in range(AT_ONCE + 2)]

@@ -16,7 +16,7 @@ from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.world import World, opened, started
-from tests.unit.api.files import Files
+from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
 TENANTS = ("ada", "bob", "cyd", "dan")

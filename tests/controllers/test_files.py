@@ -28,7 +28,7 @@ from boilerhouse.tenancy.claims.snapshots import (
 )
 from boilerhouse.tenancy.instances.build import RESTORE_VARIABLE
 from tests.controllers.world import World, frozen, opened, started
-from tests.unit.api.files import Files
+from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
 HOOKS = {

@@ -37,7 +37,7 @@ from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.instances.identity import Identity
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.unit.api.files import Files
+from tests.unit.edge.api.files import Files
 
 Body = dict[str, Any]
 NODE = "node-1"

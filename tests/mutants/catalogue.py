@@ -322,16 +322,16 @@ MUTANTS = _ELSEWHERE | {
         _IDLE + "test_an_old_answer_proves_nothing",
     ),
     "answered before activity is noted": Mutant(
-        "boilerhouse.api.activity",
+        "boilerhouse.edge.api.activity",
         "        await pending.tried.wait()\n",
         "",
-        "tests/unit/api/test_activity.py::test_near_the_deadline_the_note_is_written_first",
+        "tests/unit/edge/api/test_activity.py::test_near_the_deadline_the_note_is_written_first",
     ),
     "stored files exchanged under a running instance": Mutant(
-        "boilerhouse.api.stored",
+        "boilerhouse.edge.api.stored",
         "        if phase_of(claim) in _AT_WORK:\n",
         "        if False:\n",
-        "tests/unit/api/test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
+        "test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
     ),
     "a second restore": Mutant(
         "boilerhouse.node.agent.restoring",

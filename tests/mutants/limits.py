@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _LISTENING = "tests/unit/platform/serving/test_listening.py::"
-_SHARES = "tests/unit/api/test_shares.py::"
+_SHARES = "tests/unit/edge/api/test_shares.py::"
 _CORRELATION = "tests/unit/platform/loop/test_correlation.py::"
 _SWEEPS = "tests/unit/embedded/test_sweeps.py::"
 
@@ -29,22 +29,22 @@ MUTANTS = {
         _LISTENING + "test_what_ends_before_it_is_served_gives_its_place_back",
     ),
     "a tenant takes all places by the key": Mutant(
-        "boilerhouse.api.shares",
+        "boilerhouse.edge.api.shares",
         "            if self._of[keys[1]] >= self.most_of_tenant:",
         "            if not caller.admin and self._of[keys[1]] >= self.most_of_tenant:",
         _SHARES + "test_a_token_takes_a_quarter_and_its_tenant_no_more_by_the_key",
     ),
     "the key takes all places": Mutant(
-        "boilerhouse.api.shares",
+        "boilerhouse.edge.api.shares",
         "bound, who = most - most // PART,",
         "bound, who = most,",
         _SHARES + "test_the_key_leaves_a_quarter_for_tokens",
     ),
     "agents' triggers are counted all at once": Mutant(
-        "boilerhouse.api.handlers.resources",
+        "boilerhouse.edge.api.handlers.resources",
         "        async with self.house.agents_turn:\n            yield\n",
         "        yield\n",
-        "tests/unit/api/test_auth.py::test_an_agent_has_a_limited_number_of_triggers",
+        "tests/unit/edge/api/test_auth.py::test_an_agent_has_a_limited_number_of_triggers",
     ),
     "warnings go with what is usual": Mutant(
         "boilerhouse.platform.loop.correlation",

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _PODS = "tests/unit/tenancy/instances/test_pods.py::"
 _PROBES = "tests/unit/kubelet/test_probes.py::"
 _STATUS = "tests/unit/kubelet/test_status.py::"
-_TOLD = "tests/unit/api/test_told.py::"
+_TOLD = "tests/unit/edge/api/test_told.py::"
 
 MUTANTS = {
     "a restore is told as a crash": Mutant(

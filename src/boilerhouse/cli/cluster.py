@@ -19,8 +19,6 @@ from typing import Any
 import structlog
 import uvloop
 
-from boilerhouse.api import signing
-from boilerhouse.api.serving import address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.descriptors import TooFewDescriptors, take_descriptors
 from boilerhouse.cli.household import Means, household, operator_of
@@ -29,6 +27,8 @@ from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core import connections, supervision
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.environment import KEY_VARIABLE
+from boilerhouse.edge.api import signing
+from boilerhouse.edge.api.serving import address_of, bind_api
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import ConfigError, load
 from boilerhouse.platform.kube.leader import Elector

@@ -122,7 +122,7 @@ async def household(
         running = Household()
         house = None
         if bound is not None:
-            from boilerhouse.api.house import House
+            from boilerhouse.edge.api.house import House
 
             house = House.of(
                 operator,
@@ -175,7 +175,7 @@ async def household(
             kept = Manager(informers=[dead.informer], controllers=[dead.deaths, dead.sweeper])
             running.begin("postmortems", kept.run)
         if house is not None and bound is not None:
-            from boilerhouse.api.serving import serving
+            from boilerhouse.edge.api.serving import serving
 
             await stack.enter_async_context(house.running())
             for informer in house.informers:

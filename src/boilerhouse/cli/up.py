@@ -19,9 +19,6 @@ from pathlib import Path
 
 import structlog
 
-from boilerhouse.api import signing
-from boilerhouse.api.auth import is_loopback
-from boilerhouse.api.serving import address_of, bind_api
 from boilerhouse.cli import logs
 from boilerhouse.cli.advice import KINDS, Advice, not_watched
 from boilerhouse.cli.banner import Served, banner, own_command
@@ -32,6 +29,9 @@ from boilerhouse.cli.outlet import STDOUT, complain
 from boilerhouse.cli.startup import UpLine
 from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core.environment import KEY_VARIABLE
+from boilerhouse.edge.api import signing
+from boilerhouse.edge.api.auth import is_loopback
+from boilerhouse.edge.api.serving import address_of, bind_api
 from boilerhouse.embedded.http.pki import PkiError
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings

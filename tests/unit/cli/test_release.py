@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.unit.api.conftest import KEY, opened_rest
-from tests.unit.api.files import Files
 from tests.unit.cli.test_remote import Shell
+from tests.unit.edge.api.conftest import KEY, opened_rest
+from tests.unit.edge.api.files import Files
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,8 @@ from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.wire import Socket
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from tests.controllers.world import SPEC
-from tests.unit.api.conftest import KEY, Rest, opened_rest, soon
-from tests.unit.api.test_told import crashing
+from tests.unit.edge.api.conftest import KEY, Rest, opened_rest, soon
+from tests.unit.edge.api.test_told import crashing
 
 FILE = yaml.safe_dump_all(
     [

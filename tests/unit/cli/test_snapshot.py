@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from boilerhouse.cli.snapshot import size_of
 from boilerhouse.node.helper import snapshot_routes
-from tests.unit.api.conftest import KEY, archive, opened_helper, opened_rest
 from tests.unit.cli.test_remote import Shell, program
+from tests.unit.edge.api.conftest import KEY, archive, opened_helper, opened_rest
 
 CONTENT = archive(notes="hello")
 

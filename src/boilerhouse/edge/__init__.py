@@ -1,0 +1,1 @@
+"""What callers reach: the REST API."""

@@ -1,0 +1,108 @@
+"""The application: every route, one guard, one way to fail.
+
+uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House   (shortcut.py: what plain requests skip)
+
+Handlers are thin on purpose: what they decide with is below, and the framework could be exchanged.
+"""
+
+from __future__ import annotations
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+
+from boilerhouse.edge.api.auth import PUBLIC, guard
+from boilerhouse.edge.api.document import CompletedJson, CompletedYaml
+from boilerhouse.edge.api.door import Door, remember
+from boilerhouse.edge.api.errors import answer
+from boilerhouse.edge.api.handlers import (
+    attach,
+    events,
+    execs,
+    files,
+    idle,
+    images,
+    instances,
+    logs,
+    postmortems,
+    proxy,
+    releases,
+    resources,
+    settings,
+    snapshots,
+    system,
+    tenants,
+)
+from boilerhouse.edge.api.house import House
+from boilerhouse.version import version
+
+BODY_LIMIT = 3 << 20
+
+HANDLERS = [
+    tenants.claim,
+    *releases.HANDLERS,
+    tenants.list_tenants,
+    tenants.get_tenant,
+    instances.list_instances,
+    instances.get_instance,
+    instances.destroy_instance,
+    postmortems.post_mortem,
+    execs.exec_instance,
+    files.read_file,
+    files.write_file,
+    files.delete_file,
+    attach.attach_instance,
+    logs.instance_logs,
+    images.list_images,
+    images.import_image,
+    images.remove_image,
+    events.stream_events,
+    events.events_socket,
+    system.stats,
+    system.health,
+    system.why,
+    system.metrics,
+    idle.explain_idle,
+    proxy.proxy,
+    *snapshots.HANDLERS,
+]
+
+
+def application(house: House) -> Door:
+    """Return what a server is to serve for one house."""
+    return Door(routes(house), house.clock, house.stop_streams)
+
+
+def routes(house: House) -> Litestar:
+    """Put the framework's part together."""
+
+    def the_house() -> House:
+        return house
+
+    of_kinds = [
+        *(handler for plural in resources.KINDS for handler in resources.handlers(plural)),
+        *(handler for plural in settings.KINDS for handler in settings.handlers(plural)),
+    ]
+    return Litestar(
+        route_handlers=[*HANDLERS, *of_kinds],
+        guards=[guard],
+        dependencies={"house": Provide(the_house, sync_to_thread=False, use_cache=True)},
+        exception_handlers={Exception: answer},
+        after_exception=[remember],
+        state=State({"auth": house.auth, "house": house}),
+        request_max_body_size=BODY_LIMIT,
+        openapi_config=OpenAPIConfig(
+            title="Boilerhouse",
+            version=version(),
+            openapi_router=Router("/schema", route_handlers=[], opt={"scope": PUBLIC}),
+            render_plugins=[
+                CompletedJson(path="/"),
+                CompletedJson(path="/openapi.json"),
+                CompletedYaml(path="/openapi.yaml"),
+            ],
+            use_handler_docstrings=True,
+        ),
+        logging_config=None,
+        debug=False,
+    )

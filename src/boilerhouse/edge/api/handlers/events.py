@@ -1,0 +1,86 @@
+"""/events (SSE) and /ws: the feed, for programs and for browsers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, WebSocket, get, websocket
+from litestar.params import QueryParameter
+
+from boilerhouse.edge.api.auth import ADMIN, SUBPROTOCOL, caller_of
+from boilerhouse.edge.api.events import Event, Feed, Overrun
+from boilerhouse.edge.api.house import House, TheHouse
+from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
+from boilerhouse.edge.api.streaming import Streaming
+
+LastEventId = Annotated[str, QueryParameter(name="lastEventId")]
+
+EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer one
+
+
+@get(f"{V1}/events", opt={"scope": ADMIN}, media_type="text/event-stream")
+async def stream_events(
+    house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
+) -> Streaming:
+    """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
+    opened = AsyncExitStack()
+    opened.enter_context(house.listeners.place(caller_of(request)))
+    last = request.headers.get("last-event-id", last_event_id)
+    events = _sse(house.feed, last)
+    return Streaming(house.streams, events, media_type="text/event-stream", opened=opened)
+
+
+async def _sse(feed: Feed, last: str) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    try:
+        async for event in feed.subscribe(last):
+            yield b": heartbeat\n\n" if event is None else _frame(event)
+    except Overrun:
+        # No id: the client comes back with the last one it really saw.
+        yield b'event: overrun\ndata: {"type":"overrun"}\n\n'
+
+
+def _frame(event: Event) -> bytes:
+    data = msgspec.json.encode(event.body)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event.id.encode(), event.type.encode(), data)
+
+
+@websocket("/ws", opt={"scope": ADMIN})
+async def events_socket(
+    house: TheHouse, socket: WebSocket[Any, Any, Any], last_event_id: LastEventId = ""
+) -> None:
+    """Send what happens as JSON texts; `lastEventId` goes on after a break."""
+    async with answering(socket):
+        with house.listeners.place(caller_of(socket)):
+            await _told(house, socket, last_event_id)
+
+
+async def _told(house: House, socket: WebSocket[Any, Any, Any], last_event_id: str) -> None:
+    offered = socket.scope["subprotocols"]
+    await socket.accept(
+        subprotocols=EVENTS
+        if EVENTS in offered or any(one.startswith(SUBPROTOCOL) for one in offered)
+        else None
+    )
+    try:
+        with house.streams.cancelling():
+            await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
+    except Overrun:
+        await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
+    else:
+        await socket.close(code=GOING_AWAY)
+
+
+async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None:
+    async for event in feed.subscribe(last):
+        body = {"type": "heartbeat"} if event is None else event.body
+        await socket.send_data(msgspec.json.encode(body), mode="text")
+
+
+async def _drain(socket: WebSocket[Any, Any, Any]) -> None:
+    while True:
+        await socket.receive_data(mode="text")

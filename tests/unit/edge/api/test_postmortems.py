@@ -1,0 +1,137 @@
+"""An instance that dies leaves a post-mortem, which is told over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from boilerhouse.core import names
+from boilerhouse.core.clock import rfc3339, rng
+from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRETS
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.tenancy.postmortems.keep import PostMortems
+from boilerhouse.tenancy.postmortems.model import DIED_AT, POST_MORTEM, secret_name
+from tests.controllers.world import running, started
+from tests.unit.edge.api.conftest import Rest
+
+
+@pytest.fixture
+async def kept(rest: Rest) -> AsyncIterator[PostMortems]:
+    operator = rest.world.operator
+    keeper = PostMortems(
+        rest.world.client,
+        pods=operator.pod_informer,
+        claims=operator.claim_informer,
+        events=operator.events,
+        clock=operator.clock,
+        chance=rng(3),
+        recorder=operator.recorder,
+    )
+    manager = Manager(informers=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
+    async with started(manager):
+        yield keeper
+
+
+async def crash(rest: Rest, instance: str) -> None:
+    """Have an instance's program end a while from now, and begin again."""
+    at = rfc3339(rest.world.clock.now().replace(year=2090))
+    pod = await rest.world.client.get(PODS, instance)
+    status = running(pod, "10.0.0.1", at)
+    status["containerStatuses"][0] |= {
+        "restartCount": 1,
+        "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": at}},
+    }
+    await rest.world.client.merge_patch(PODS, instance, {"status": status}, subresource="status")
+
+
+async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> None:
+    """How it ended, the end of that life's log, an Event; and it outlives the instance."""
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    assert (await rest.get(f"/instances/{name}/post-mortem")).status_code == 404
+    rest.node.last_life = ["2080-01-01T00:00:00.5Z hello", "2080-01-01T00:00:01.5Z help"]
+    rest.node.lines = ["2099-01-01T00:00:00.5Z hello again"]
+    await crash(rest, name)
+    await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+    told = (await rest.get(f"/instances/{name}/post-mortem")).json()
+    assert (told["tenantId"], told["workloadRef"], told["instance"]) == ("alice", "web", name)
+    assert (told["reason"], told["exitCode"], told["log"]) == ("Error", 3, "hello\nhelp\n")
+
+    async def event() -> bool:
+        return any(e.reason == "InstanceDied" for e in (await rest.world.client.list(EVENTS)).items)
+
+    await rest.world.settles(event)
+    await rest.post("/tenants/alice/release", {"workload": "web"})
+    assert (await rest.get(f"/instances/{name}/post-mortem")).json() == told
+    assert (await rest.get("/instances/..%2f/post-mortem")).status_code == 400
+
+
+async def test_a_log_is_told_once_while_the_next_life_is_waited_for(
+    rest: Rest, kept: PostMortems
+) -> None:
+    """In back-off a node calls the same life the present and the previous one."""
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    rest.node.last_life = rest.node.lines = ["2080-01-01T00:00:00.5Z hello"]
+    await crash(rest, name)
+    await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+    assert (await rest.get(f"/instances/{name}/post-mortem")).json()["log"] == "hello\n"
+
+
+async def test_post_mortems_are_no_settings(rest: Rest, kept: PostMortems) -> None:
+    """They are neither listed among Secrets nor replaced there."""
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    await crash(rest, name)
+    await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+    listed = [secret["name"] for secret in (await rest.get("/secrets")).json()]
+    assert secret_name(name) not in listed
+    assert (await rest.get(f"/secrets/{secret_name(name)}")).status_code == 409
+
+
+async def test_a_node_that_is_away_is_part_of_the_report(rest: Rest, kept: PostMortems) -> None:
+    """There is a report without a log, and it says why."""
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    rest.server.nodes.clear()
+    await crash(rest, name)
+    await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+    told = (await rest.get(f"/instances/{name}/post-mortem")).json()
+    assert told["log"] == "" and told["logMissing"]
+
+
+async def test_only_the_last_few_are_kept(rest: Rest, kept: PostMortems) -> None:
+    """The oldest of a tenant and workload go; those of another tenant stay."""
+    for tenant, number in [("bob", 0), *(("alice", number) for number in range(1, 8))]:
+        await rest.world.client.create(
+            SECRETS,
+            {
+                "metadata": {
+                    "name": f"postmortem-inst-{number}",
+                    "labels": {f"{names.GROUP}/component": POST_MORTEM, names.WORKLOAD: "web"},
+                    "annotations": {
+                        names.TENANT_ID: tenant,
+                        DIED_AT: f"2089-01-01T00:00:0{number}Z",
+                    },
+                }
+            },
+        )
+
+    async def swept() -> bool:
+        found = (await rest.world.client.list(SECRETS)).items
+        left = {s.metadata.name for s in found if s.metadata.name.startswith("postmortem-")}
+        return left == {f"postmortem-inst-{number}" for number in (0, 3, 4, 5, 6, 7)}
+
+    await rest.world.settles(swept)
+
+
+async def test_another_tenants_death_is_none_of_ones_business(
+    rest: Rest, kept: PostMortems
+) -> None:
+    """What is found under that name and is no post-mortem is not shown either."""
+    await rest.world.client.create(SECRETS, {"metadata": {"name": "postmortem-x"}})
+    assert (await rest.get("/instances/x/post-mortem")).status_code == 404
+    with pytest.raises(NotFound):
+        await rest.world.client.get(PODS, "x")
