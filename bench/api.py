@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from bench.figures import Figure, milliseconds, percentile
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.resources import CONFIG_MAPS

@@ -24,7 +24,7 @@ from bench.api import as_a_user
 from bench.figures import Figure, interpreter, milliseconds, percentile
 from bench.keepalive import Connection
 from bench.store import key, pod
-from boilerhouse.embedded.storage.store import Put, Store
+from boilerhouse.embedded.apiserver.storage.store import Put, Store
 
 WARM = 300
 COMMITS = 3  # of a warm claim, one after another: the Claim, the Pod, the Claim's status

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.figures import Figure, milliseconds, percentile
 from boilerhouse.cli.garbage import resident
-from boilerhouse.embedded.storage.store import Key, Put, Store
+from boilerhouse.embedded.apiserver.storage.store import Key, Put, Store
 
 OBJECTS = 10_000
 WATCHERS = 1_000

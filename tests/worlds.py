@@ -22,11 +22,11 @@ from cluster.build import API, missing
 from cluster.places import Places
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.http import pki, serving
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.provision import provision
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.http import pki, serving
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.provision import provision
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.config import Config, from_kubeconfig
 from boilerhouse.platform.kube.status import Unavailable

@@ -19,10 +19,10 @@ from typing import Any
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, SystemClock, rfc3339, rng
 from boilerhouse.core.errors import Retry
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.provision import NAMESPACE, provision
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.provision import NAMESPACE, provision
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.operator import catalogue
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client

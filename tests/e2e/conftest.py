@@ -13,7 +13,7 @@ from cluster import image, node
 from cluster.places import Places
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import NAMESPACES, SERVICE_ACCOUNTS

@@ -24,8 +24,8 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
-from boilerhouse.embedded.provision import NAMESPACE
+from boilerhouse.embedded.apiserver.provision import NAMESPACE
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.node.helper import layout
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client

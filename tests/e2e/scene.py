@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boilerhouse.core import names
-from boilerhouse.embedded.kubelet.builtin_images import Builtin, Inside
+from boilerhouse.embedded.fields.quantity import parse
+from boilerhouse.embedded.kubelet.containers.builtin_images import Builtin, Inside
 from boilerhouse.embedded.kubelet.kubelet import Settings
-from boilerhouse.embedded.kubelet.room import Requests
-from boilerhouse.embedded.policy.quantity import parse
+from boilerhouse.embedded.kubelet.objects.room import Requests
 from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Pod

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.embedded.kubelet.pod import PodWorker
-from boilerhouse.embedded.kubelet.stock import SEEDS, SIZE
+from boilerhouse.embedded.kubelet.forkserver.stock import SEEDS, SIZE
+from boilerhouse.embedded.kubelet.pod.pod import PodWorker
 from boilerhouse.platform.kube.exec import Channel
 from boilerhouse.platform.kube.kinds import Node, Pod
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, PVCS, SECRETS

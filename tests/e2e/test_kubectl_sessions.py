@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.node import Session
+from boilerhouse.embedded.apiserver.node import Session
 from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 from tests.e2e.kubectl import Kubectl, binary

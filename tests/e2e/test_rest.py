@@ -20,7 +20,7 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig

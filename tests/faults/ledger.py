@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.storage.store import Store
 from tests.faults.workload import GROUPS, PARTS, SINGLES, key_of
 
 Step = int | None  # None: the object is not there

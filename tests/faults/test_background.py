@@ -14,10 +14,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.background import expiry, faults
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Key, Put, Remove, Store
+from boilerhouse.embedded.apiserver.background import expiry, faults
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Key, Put, Remove, Store
 from boilerhouse.platform.kube.wire import Reply, Request
 from tests.contract.driver import Api
 from tests.contract.objects import owned

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import SystemClock, rng
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.kinds import Pod

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.storage import checkpoint
-from boilerhouse.embedded.storage.store import Key, Put, Remove, Store, StoreFailed
+from boilerhouse.embedded.apiserver.storage import checkpoint
+from boilerhouse.embedded.apiserver.storage.store import Key, Put, Remove, Store, StoreFailed
 
 
 def key(name: str) -> Key:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.storage.store import Store
 from tests.faults.ledger import Ledger
 
 

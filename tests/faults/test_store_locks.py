@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.embedded.storage.database import (
+from boilerhouse.embedded.apiserver.storage.database import (
     close_unmoved,
     connect,
     database_file,
     wal_file,
 )
-from boilerhouse.embedded.storage.store import Key, Put, Store, StoreFailed, StoreLocked
+from boilerhouse.embedded.apiserver.storage.store import Key, Put, Store, StoreFailed, StoreLocked
 
 
 def key(name: str) -> Key:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.embedded.storage.store import Store, StoreFailed
+from boilerhouse.embedded.apiserver.storage.store import Store, StoreFailed
 from tests.faults.ledger import Ledger
 from tests.faults.powerloss.promises import lose_power, unfaithful
 from tests.faults.powerloss.recorder import Recording, build, record

@@ -22,7 +22,7 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from tests.e2e.homes import soon
 from tests.worlds import absent
 

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
-from boilerhouse.embedded.kubelet.sandbox import sandbox_unavailable
+from boilerhouse.embedded.kubelet.node.diskpressure import DiskPressure
+from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.files.ballast import Ballast
 from tests.e2e.homes import soon
 from tests.e2e.houses import program

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from boilerhouse.embedded.storage.store import (
+from boilerhouse.embedded.apiserver.storage.store import (
     Key,
     Overrun,
     Put,

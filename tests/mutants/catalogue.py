@@ -16,8 +16,8 @@ _RELEASING = "tests/unit/tenancy/claims/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _FREEZER = "tests/security/test_sandbox_freezer.py::"
-_STANDSTILL = "tests/unit/kubelet/test_standstill.py::"
-_STANDBY = "tests/unit/kubelet/test_standby.py::"
+_STANDSTILL = "tests/unit/embedded/kubelet/test_standstill.py::"
+_STANDBY = "tests/unit/embedded/kubelet/test_standby.py::"
 _RESTORING = "tests/unit/node/agent/test_restoring.py::"
 _HALTING = "tests/unit/node/agent/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
@@ -268,22 +268,22 @@ MUTANTS = _ELSEWHERE | {
         _FILES + "test_activity_that_races_idleness_wins",
     ),
     "an instance is evicted for its disk": Mutant(
-        "boilerhouse.embedded.kubelet.containerspec",
+        "boilerhouse.embedded.kubelet.objects.containerspec",
         'container.get("restartPolicy") == "Always" and built_in(container)',
         'container.get("restartPolicy") == "Never" and built_in(container)',
-        "tests/unit/kubelet/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",
+        "tests/unit/embedded/kubelet/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",
     ),
     "what is given up of the reserve looks like room": Mutant(
-        "boilerhouse.embedded.kubelet.diskroom",
+        "boilerhouse.embedded.kubelet.node.diskroom",
         "return Room(self.bytes - size, left)",
         "return Room(self.bytes, left)",
-        "tests/unit/kubelet/test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
+        "test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
     ),
     "half a piece of the reserve counts": Mutant(
         "boilerhouse.platform.files.ballast",
         "return found.st_size == size and found.st_blocks * 512 >= size",
         "return found.st_size == size",
-        "tests/unit/embedded/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
+        "tests/unit/embedded/apiserver/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
     ),
     "a full machine is held against who was there before": Mutant(
         "boilerhouse.node.agent.disk.guard",
@@ -358,25 +358,25 @@ MUTANTS = _ELSEWHERE | {
         _HALTING + "[kills_the_halted]",
     ),
     "SIGTERM after a restore, on one machine": Mutant(
-        "boilerhouse.embedded.kubelet.neighbours",
+        "boilerhouse.embedded.kubelet.pod.neighbours",
         "running.signal(signal.SIGKILL)",
         "running.signal(signal.SIGTERM)",
         _STANDSTILL + "test_after_a_restore_the_next_life_begins_at_once",
     ),
     "a tenant is started in the middle of a save": Mutant(
-        "boilerhouse.embedded.kubelet.standstill",
+        "boilerhouse.embedded.kubelet.containers.standstill",
         "        self._off.clear()\n",
         "",
         _STANDSTILL + "test_a_crashed_tenant_stays_down_while_it_is_halted",
     ),
     "a tenant that goes on has a second life beside it": Mutant(
-        "boilerhouse.embedded.kubelet.neighbours",
+        "boilerhouse.embedded.kubelet.pod.neighbours",
         "            loop.forget_next()\n",
         "            continue\n",
         _STANDBY + "test_a_tenant_that_goes_on_has_no_next_life",
     ),
     "a command that is cut off lives on in its session": Mutant(
-        "boilerhouse.embedded.kubelet.execing",
+        "boilerhouse.embedded.kubelet.sandbox.execing",
         "                if self._session is not None:\n"
         "                    await self._session.kill(self._child.pid)\n",
         "",
@@ -389,13 +389,13 @@ MUTANTS = _ELSEWHERE | {
         _HELPER_SAVES + "test_who_does_not_come_to_rest_keeps_nobody_waiting",
     ),
     "let go before it is time": Mutant(
-        "boilerhouse.embedded.kubelet.execing",
+        "boilerhouse.embedded.kubelet.sandbox.execing",
         '"gated": True',
         '"gated": False',
         "tests/security/test_sandbox_life.py::test_who_stands_at_the_gate_has_seen_nothing",
     ),
     "one that was killed at its gate is let go": Mutant(
-        "boilerhouse.embedded.kubelet.standby",
+        "boilerhouse.embedded.kubelet.containers.standby",
         "        return made is not None and made.stands\n",
         "        return made is not None\n",
         _STANDBY + "test_without_one_that_stands_it_starts_as_ever[killed]",
@@ -488,7 +488,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.platform.serving.listening",
         "        if not self._in_header:\n            return  # a trailer",
         "        if False:\n            return  # a trailer",
-        "tests/unit/embedded/test_serving.py::test_a_trailer_is_no_header",
+        "tests/unit/embedded/apiserver/test_serving.py::test_a_trailer_is_no_header",
     ),
     "current is pruned": Mutant(
         "boilerhouse.node.helper.store.rules",

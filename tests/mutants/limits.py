@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _LISTENING = "tests/unit/platform/serving/test_listening.py::"
 _SHARES = "tests/unit/edge/api/test_shares.py::"
 _CORRELATION = "tests/unit/platform/loop/test_correlation.py::"
-_SWEEPS = "tests/unit/embedded/test_sweeps.py::"
+_SWEEPS = "tests/unit/embedded/apiserver/test_sweeps.py::"
 
 MUTANTS = {
     "a full listener accepts on": Mutant(
@@ -53,7 +53,7 @@ MUTANTS = {
         _CORRELATION + "test_one_object_cannot_flood",
     ),
     "the newest Events go first": Mutant(
-        "boilerhouse.embedded.background.expiry",
+        "boilerhouse.embedded.apiserver.background.expiry",
         "key=lambda stored: stored.revision, reverse=True)",
         "key=lambda stored: stored.revision)",
         _SWEEPS + "test_the_surplus_of_events_is_the_oldest",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _PODS = "tests/unit/tenancy/instances/test_pods.py::"
-_PROBES = "tests/unit/kubelet/test_probes.py::"
-_STATUS = "tests/unit/kubelet/test_status.py::"
+_PROBES = "tests/unit/embedded/kubelet/test_probes.py::"
+_STATUS = "tests/unit/embedded/kubelet/test_status.py::"
 _TOLD = "tests/unit/edge/api/test_told.py::"
 
 MUTANTS = {
@@ -23,13 +23,13 @@ MUTANTS = {
         _TOLD + "test_a_crash_loop_is_told_at_once",
     ),
     "every attempt of a probe is told": Mutant(
-        "boilerhouse.embedded.kubelet.probes",
+        "boilerhouse.embedded.kubelet.containers.probes",
         "self._quiet_until = now + self._timing.period * 0.9",
         "self._quiet_until = now",
         _PROBES + "test_a_failure_is_told_once_a_period",
     ),
     "a reason outlives its condition": Mutant(
-        "boilerhouse.embedded.kubelet.status",
+        "boilerhouse.embedded.kubelet.objects.status",
         "{**wanted, **dict.fromkeys(stale)} if stale else wanted",
         "wanted",
         _STATUS + "test_a_condition_that_is_met_leaves_no_reason_behind",

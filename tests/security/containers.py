@@ -18,8 +18,8 @@ from boilerhouse.embedded.kubelet.container import (
     HostRoot,
     SandboxError,
 )
-from boilerhouse.embedded.kubelet.process import Container
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.embedded.kubelet.sandbox.process import Container
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 
 
 @dataclass

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from boilerhouse.embedded.kubelet import linux
+from boilerhouse.embedded.kubelet.kernel import linux
 
 
 def main(uid: int, command: list[str]) -> None:

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from boilerhouse.embedded.kubelet.quotas import PodQuota, Quotas
-from boilerhouse.embedded.kubelet.volumes import Volume, Volumes
+from boilerhouse.embedded.kubelet.volumes.quotas import PodQuota, Quotas
+from boilerhouse.embedded.kubelet.volumes.volumes import Volume, Volumes
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.quota import DiskQuota
 from tests.e2e.homes import on_this_machine, soon

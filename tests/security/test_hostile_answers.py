@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from boilerhouse.embedded.kubelet import podproxy
+from boilerhouse.embedded.kubelet.sessions import podproxy
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.kube.wire import Request
-from tests.unit.kubelet.test_podproxy import Handler, answering, serving
+from tests.unit.embedded.kubelet.test_podproxy import Handler, answering, serving
 
 
 def endless(begin: bytes, piece: bytes) -> Handler:

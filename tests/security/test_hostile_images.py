@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.embedded.kubelet.images import ImageStore
-from boilerhouse.embedded.kubelet.importing import UnpackingProcess
-from boilerhouse.embedded.kubelet.layers import BadImage
-from tests.unit.kubelet.imagefiles import directory, docker_archive, endless_archive, entry, layer
+from boilerhouse.embedded.kubelet.images.images import ImageStore
+from boilerhouse.embedded.kubelet.images.importing import UnpackingProcess
+from boilerhouse.embedded.kubelet.images.layers import BadImage
+from tests.unit.embedded.kubelet.imagefiles import (
+    directory,
+    docker_archive,
+    endless_archive,
+    entry,
+    layer,
+)
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.embedded.kubelet.cgroup import Groups
 from boilerhouse.embedded.kubelet.container import Exit, SandboxError
-from boilerhouse.embedded.kubelet.process import Container
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.embedded.kubelet.kernel.cgroup import Groups
+from boilerhouse.embedded.kubelet.sandbox.process import Container
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from boilerhouse.platform.processes import freezing
 from tests.security.containers import Heard, execute, sandboxes, shell
 

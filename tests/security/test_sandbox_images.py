@@ -13,10 +13,10 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.container import ContainerSpec, ImageRoot, Mount, SandboxError
-from boilerhouse.embedded.kubelet.images import Image, ImageStore
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
+from boilerhouse.embedded.kubelet.images.images import Image, ImageStore
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from tests.security.containers import Heard, run, sandboxes
-from tests.unit.kubelet.imagefiles import directory, docker_archive, entry, layer, symlink
+from tests.unit.embedded.kubelet.imagefiles import directory, docker_archive, entry, layer, symlink
 
 
 def programs(*names: str) -> list[tuple[Any, bytes]]:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet import bwrap
 from boilerhouse.embedded.kubelet.container import Exit, Mount, SandboxError
-from boilerhouse.embedded.kubelet.sandbox import (
+from boilerhouse.embedded.kubelet.forkserver import bwrap
+from boilerhouse.embedded.kubelet.sandbox.sandbox import (
     Bubblewrapped,
     PodSandbox,
     sandbox_unavailable,

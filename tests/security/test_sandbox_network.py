@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.embedded.kubelet.container import SandboxError
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
-from boilerhouse.embedded.kubelet.uplink import Uplink
+from boilerhouse.embedded.kubelet.network.uplink import Uplink
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from tests.security.containers import Heard, run, sandboxes, shell
 
 PYTHON = Path("/usr/bin/python3")

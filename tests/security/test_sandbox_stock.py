@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.embedded.kubelet.container import Exit
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, PodSandbox
-from boilerhouse.embedded.kubelet.stock import SEEDS, SIZE, discard
+from boilerhouse.embedded.kubelet.forkserver.stock import SEEDS, SIZE, discard
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from tests.security.containers import Heard, execute, run, sandboxes, shell
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from boilerhouse.core.clock import rfc3339
-from boilerhouse.embedded.verbs.patch import merge
+from boilerhouse.embedded.fields.patch import merge
 from boilerhouse.platform.kube.status import AlreadyExists, Conflict, Forbidden, NotFound
 
 Body = dict[str, Any]

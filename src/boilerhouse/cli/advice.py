@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from boilerhouse.core import names
-from boilerhouse.embedded.kind import Kind
+from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.platform.kube.kinds import Bare
 from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.platform.loop.events import Events

@@ -36,7 +36,7 @@ def _directory(text: str) -> Path:
 
 
 def _amount(text: str) -> int:
-    from boilerhouse.embedded.policy.quantity import parse
+    from boilerhouse.embedded.fields.quantity import parse
 
     try:
         return max(0, parse(text).whole)

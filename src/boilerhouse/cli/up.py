@@ -32,14 +32,14 @@ from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.edge.api import signing
 from boilerhouse.edge.api.auth import is_loopback
 from boilerhouse.edge.api.serving import address_of, bind_api
-from boilerhouse.embedded.http.pki import PkiError
+from boilerhouse.embedded.apiserver.http.pki import PkiError
+from boilerhouse.embedded.apiserver.provision import NAMESPACE
+from boilerhouse.embedded.apiserver.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.localimages import LocalImages
 from boilerhouse.embedded.localplatform import LocalPlatform
 from boilerhouse.embedded.product import Product
-from boilerhouse.embedded.provision import NAMESPACE
-from boilerhouse.embedded.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.loop.eventloop import EventLoop

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO
 
-from boilerhouse.embedded.kubelet import images
-from boilerhouse.embedded.kubelet.images import HOST, Image, ImageStore, normal
-from boilerhouse.embedded.kubelet.importing import Cancelled, UnpackingProcess
-from boilerhouse.embedded.kubelet.layers import BadImage
+from boilerhouse.embedded.kubelet.images import images
+from boilerhouse.embedded.kubelet.images.images import HOST, Image, ImageStore, normal
+from boilerhouse.embedded.kubelet.images.importing import Cancelled, UnpackingProcess
+from boilerhouse.embedded.kubelet.images.layers import BadImage
 from boilerhouse.tenancy.workloads.images import ImageInUse, ImageRefused, StoredImage
 
 ARCHIVE_BYTES = 32 << 30  # of an archive on its way in; what it unpacks to is bounded by the store

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from boilerhouse.embedded.kubelet import uplink
 from boilerhouse.embedded.kubelet.container import Sandboxes
+from boilerhouse.embedded.kubelet.network import uplink
 from boilerhouse.tenancy.workloads.model import WorkloadSpec
 from boilerhouse.tenancy.workloads.network import Access
 

@@ -16,7 +16,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 
 from boilerhouse.core.names import AGENT_PORT, HELPER_PORT
-from boilerhouse.embedded.kubelet.builtin_images import Builtin, Builtins, Inside, Neighbours
+from boilerhouse.embedded.kubelet.containers.builtin_images import (
+    Builtin,
+    Builtins,
+    Inside,
+    Neighbours,
+)
 from boilerhouse.node.agent import layout as agent_layout
 from boilerhouse.node.agent.agent import Agent, Config
 from boilerhouse.node.agent.disk.limit import DiskLimit

@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from boilerhouse.core.clock import Clock, SystemClock
-from boilerhouse.embedded.http import kubeconfig, pki, serving
-from boilerhouse.embedded.inprocess import InProcess
+from boilerhouse.embedded.apiserver.http import kubeconfig, pki, serving
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.provision import provision
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.datadirectory import take_directory
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
-from boilerhouse.embedded.kubelet.nodeobject import NODE
-from boilerhouse.embedded.provision import provision
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.datadirectory import take_directory
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.kubelet.node.nodeobject import NODE
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.client import Client

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from boilerhouse.embedded.storage import checkpoint, database, journal, store
+from boilerhouse.embedded.apiserver.storage import checkpoint, database, journal, store
 from tests.faults.powerloss.recorder import mark
 from tests.faults.workload import Workload
 

@@ -131,7 +131,7 @@ def test_an_empty_data_directory_is_not_the_current_one(runner: CliRunner) -> No
 def test_without_a_home_data_goes_nowhere(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     """A home that is none is refused in a sentence, not taken for the current directory."""
     from boilerhouse.cli.up import default_directory
-    from boilerhouse.embedded.storage.store import StoreFailed
+    from boilerhouse.embedded.apiserver.storage.store import StoreFailed
 
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setenv("HOME", home)

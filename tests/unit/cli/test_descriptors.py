@@ -13,7 +13,7 @@ from boilerhouse.cli.descriptors import (
     TooFewDescriptors,
     divide,
 )
-from boilerhouse.embedded.kubelet.nodeobject import PODS
+from boilerhouse.embedded.kubelet.node.nodeobject import PODS
 
 
 @pytest.mark.parametrize("descriptors", [LEAST, 300, 1024, 4096, 20_000, 524_288, 1 << 30])

@@ -22,7 +22,7 @@ from boilerhouse.cli.apply import warnings_of
 from boilerhouse.cli.why import decided
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import API_VERSION, claim_name
-from boilerhouse.embedded.http.pki import ensure
+from boilerhouse.embedded.apiserver.http.pki import ensure
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.wire import Socket
 from boilerhouse.tenancy.claims.objects import CLAIMS

@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from boilerhouse.cli.stopping import ONE_CTRL_C
-from boilerhouse.embedded.http.kubeconfig import kept_port
+from boilerhouse.embedded.apiserver.http.kubeconfig import kept_port
 
 pytestmark = pytest.mark.slow  # each test is a process or two
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boilerhouse.core.difference import difference
-from boilerhouse.embedded.verbs.patch import merge
+from boilerhouse.embedded.fields.patch import merge
 
 _leaves = st.booleans() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2)
 _documents = st.dictionaries(

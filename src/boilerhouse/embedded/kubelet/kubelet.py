@@ -22,23 +22,29 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.supervision import supervised
-from boilerhouse.embedded.kubelet.answering import Answers
-from boilerhouse.embedded.kubelet.builtin_images import Builtins
-from boilerhouse.embedded.kubelet.claims import Claims
-from boilerhouse.embedded.kubelet.diskpressure import DiskPressure
-from boilerhouse.embedded.kubelet.evicting import Evictions
-from boilerhouse.embedded.kubelet.images import ImageStore
-from boilerhouse.embedded.kubelet.launch import Machine
-from boilerhouse.embedded.kubelet.leftovers import Leftovers
-from boilerhouse.embedded.kubelet.memory import Memory
-from boilerhouse.embedded.kubelet.nodeobject import HOST_IP, NODE, NodeObject, amounts, capacity
-from boilerhouse.embedded.kubelet.pod import TERMINAL, House, PodWorker
-from boilerhouse.embedded.kubelet.quotas import Quotas
-from boilerhouse.embedded.kubelet.room import Ledger, Requests, requests
-from boilerhouse.embedded.kubelet.sandbox import Bubblewrapped, try_out
-from boilerhouse.embedded.kubelet.scheduler import Scheduler
-from boilerhouse.embedded.kubelet.spreading import spread
-from boilerhouse.embedded.kubelet.turns import Turns
+from boilerhouse.embedded.kubelet.containers.builtin_images import Builtins
+from boilerhouse.embedded.kubelet.containers.launch import Machine
+from boilerhouse.embedded.kubelet.images.images import ImageStore
+from boilerhouse.embedded.kubelet.kernel.memory import Memory
+from boilerhouse.embedded.kubelet.kernel.spreading import spread
+from boilerhouse.embedded.kubelet.node.diskpressure import DiskPressure
+from boilerhouse.embedded.kubelet.node.evicting import Evictions
+from boilerhouse.embedded.kubelet.node.nodeobject import (
+    HOST_IP,
+    NODE,
+    NodeObject,
+    amounts,
+    capacity,
+)
+from boilerhouse.embedded.kubelet.node.scheduler import Scheduler
+from boilerhouse.embedded.kubelet.objects.room import Ledger, Requests, requests
+from boilerhouse.embedded.kubelet.pod.pod import TERMINAL, House, PodWorker
+from boilerhouse.embedded.kubelet.pod.turns import Turns
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, try_out
+from boilerhouse.embedded.kubelet.sessions.answering import Answers
+from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
+from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
+from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import ALL, Client

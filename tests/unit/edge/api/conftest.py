@@ -19,10 +19,10 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.edge.api.app import application
 from boilerhouse.edge.api.house import House
 from boilerhouse.edge.api.serving import serving
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.provision import NAMESPACE, provision
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.provision import NAMESPACE, provision
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.node.helper.helper import Helper
 from boilerhouse.node.helper.store.store import Store as Shelves
 from boilerhouse.operator import catalogue

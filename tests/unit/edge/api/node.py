@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.embedded.node import Session
+from boilerhouse.embedded.apiserver.node import Session
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 

@@ -15,12 +15,12 @@ from boilerhouse.cli.app import app
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.edge.api.app import application
 from boilerhouse.edge.api.serving import serving
-from boilerhouse.embedded.kubelet.images import ImageStore
+from boilerhouse.embedded.kubelet.images.images import ImageStore
 from boilerhouse.embedded.localimages import LocalImages
 from boilerhouse.platform.serving.listening import bind
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.unit.edge.api.conftest import Rest
-from tests.unit.kubelet.imagefiles import (
+from tests.unit.embedded.kubelet.imagefiles import (
     docker_archive,
     endless_archive,
     entry,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from boilerhouse.core.clock import FakeClock
-from boilerhouse.embedded.inprocess import InProcess
-from boilerhouse.embedded.server import ApiServer
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.inprocess import InProcess
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, EVENTS
 from boilerhouse.platform.loop.correlation import COMBINED

@@ -1,0 +1,1 @@
+"""Pure pieces of Kubernetes objects: selectors, patches, paths, quantities."""

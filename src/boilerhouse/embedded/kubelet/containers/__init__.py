@@ -1,0 +1,1 @@
+"""One container through its lives: launched, probed, restarted."""

@@ -1,0 +1,1 @@
+"""The process that all containers descend from, and how it is spoken to."""

@@ -1,0 +1,1 @@
+"""Images: imported, unpacked, stored."""

@@ -1,0 +1,1 @@
+"""Interfaces of Linux: system calls, cgroups, seccomp, trees."""

@@ -1,0 +1,1 @@
+"""Containers' output: written, rotated, read back, followed."""

@@ -1,0 +1,1 @@
+"""A Pod's network namespace, addresses, ways in and out."""

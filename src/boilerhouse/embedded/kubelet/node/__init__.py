@@ -1,0 +1,1 @@
+"""This machine as a Node: its object, room, disk, and the scheduler."""

@@ -1,0 +1,1 @@
+"""One Pod from its admission to its end."""

@@ -1,0 +1,1 @@
+"""What the API server asks of Pods: exec, attach, logs, proxy."""

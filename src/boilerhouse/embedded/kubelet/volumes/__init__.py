@@ -1,0 +1,1 @@
+"""Pods' volumes, their quotas, and what is left of them."""
