@@ -223,7 +223,7 @@ def gen(
 @app.command()
 def version() -> None:
     """Print which release this is."""
-    from boilerhouse.version import version as release
+    from boilerhouse.core.version import version as release
 
     typer.echo(f"boilerhouse {release()}")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boilerhouse.core.environment import KEY_VARIABLE, URL_VARIABLE
-from boilerhouse.version import version
+from boilerhouse.core.version import version
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 
+from boilerhouse.core.version import version
 from boilerhouse.edge.api.auth import PUBLIC, guard
 from boilerhouse.edge.api.document import CompletedJson, CompletedYaml
 from boilerhouse.edge.api.door import Door, remember
@@ -35,7 +36,6 @@ from boilerhouse.edge.api.handlers import (
     tenants,
 )
 from boilerhouse.edge.api.house import House
-from boilerhouse.version import version
 
 BODY_LIMIT = 3 << 20
 

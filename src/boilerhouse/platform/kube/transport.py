@@ -27,12 +27,12 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
+from boilerhouse.core.version import version
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.credentials import Certificate, Credential
 from boilerhouse.platform.kube.status import ApiError, BadRequest, Unavailable
 from boilerhouse.platform.kube.websocket import WebSocket, accept_token, describe
 from boilerhouse.platform.kube.wire import Reply, Request, Stream
-from boilerhouse.version import version
 
 DEADLINE = 30.0  # seconds for a whole call, unless the caller says otherwise
 CONNECT_TIMEOUT = 10.0

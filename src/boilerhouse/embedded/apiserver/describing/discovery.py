@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
+from boilerhouse.core.version import version as release
 from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.embedded.apiserver.registry import Registry
 from boilerhouse.platform.kube.wire import JSON, Reply, Request
-from boilerhouse.version import version as release
 
 # The Kubernetes minor whose behaviour the contract suite compares us with.
 MAJOR, MINOR, PATCH = "1", "34", "4"

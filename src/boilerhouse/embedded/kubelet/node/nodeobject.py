@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from boilerhouse.core.clock import Clock, rfc3339, rfc3339_micro
+from boilerhouse.core.version import version
 from boilerhouse.embedded.fields.quantity import Quantity, parse
 from boilerhouse.embedded.kubelet.objects.room import Requests
 from boilerhouse.embedded.kubelet.objects.status import LIMITS_ENFORCED
@@ -24,7 +25,6 @@ from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import LEASES, NAMESPACES, NODES
 from boilerhouse.platform.kube.status import AlreadyExists, ApiError, NotFound
 from boilerhouse.platform.kube.wire import STRATEGIC_PATCH
-from boilerhouse.version import version
 
 NODE = "boilerhouse"
 HOST_IP = "127.0.0.1"
