@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench import api, archives, claims, cluster_claims, decode, hibernation, store
 from bench.figures import Figure
-from boilerhouse.cli.garbage import collect_seldom
+from boilerhouse.run.garbage import collect_seldom
 
 RESULTS = Path(__file__).parent / "results"
 SUITES = ("decode", "store", "api", "claims", "archives", "hibernation", "cluster")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, milliseconds, percentile
-from boilerhouse.cli.garbage import resident
 from boilerhouse.embedded.apiserver.storage.store import Key, Put, Store
+from boilerhouse.run.garbage import resident
 
 OBJECTS = 10_000
 WATCHERS = 1_000

@@ -44,7 +44,7 @@ def _open_what_is_closed() -> None:
 
 
 def _up(words: list[str]) -> None:
-    from boilerhouse.cli.startup import import_structlog_alone, imports, read_up, require_embedded
+    from boilerhouse.run.startup import import_structlog_alone, imports, read_up, require_embedded
 
     line = read_up(words)
     if line is None:
@@ -53,7 +53,7 @@ def _up(words: list[str]) -> None:
         require_embedded()
         with imports():
             import_structlog_alone()
-            from boilerhouse.cli.up import run
+            from boilerhouse.run.up import run
         sys.exit(run(line))
     except KeyboardInterrupt:  # before there was anything to stop
         sys.exit(130)
@@ -61,7 +61,7 @@ def _up(words: list[str]) -> None:
 
 def _command_line() -> None:
     try:
-        from boilerhouse.cli.startup import import_structlog_alone, imports
+        from boilerhouse.run.startup import import_structlog_alone, imports
 
         with imports():
             import_structlog_alone()

@@ -19,7 +19,6 @@ from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
-from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.world import World
 from boilerhouse.node.helper.layout import POD, VOLUME_CLAIM
 from boilerhouse.platform.kube import kinds
@@ -37,6 +36,7 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.rpc.message import Handler
+from boilerhouse.run.product import Product
 from boilerhouse.tenancy.instances import build
 from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.agents import Agents

@@ -14,7 +14,7 @@ import typer
 
 from boilerhouse.cli import image, remote, snapshot_line
 from boilerhouse.cli.plainhelp import plain_help
-from boilerhouse.cli.startup import UpLine, imports, require_embedded
+from boilerhouse.run.startup import UpLine, imports, require_embedded
 
 _UP = UpLine()
 
@@ -138,7 +138,7 @@ def up(
         raise typer.Exit(1)
     require_embedded()
     with imports():
-        from boilerhouse.cli.up import run
+        from boilerhouse.run.up import run
     raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict, reserve)))
 
 
@@ -177,7 +177,7 @@ def operator(
 ) -> None:
     """Run the operator on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
     with imports():
-        from boilerhouse.cli.cluster import Options, run_operator
+        from boilerhouse.run.cluster import Options, run_operator
     raise typer.Exit(run_operator(Options(context, namespace, image, api_url), probes_port))
 
 
@@ -200,7 +200,7 @@ def api(
 ) -> None:
     """Run the REST API on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
     with imports():
-        from boilerhouse.cli.cluster import Options, run_api
+        from boilerhouse.run.cluster import Options, run_api
     raise typer.Exit(run_api(Options(context, namespace, image, api_url), host, port))
 
 

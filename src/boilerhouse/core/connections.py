@@ -1,6 +1,6 @@
 """Connection limits: how many connections each kind of listener may have open at a time.
 
-RLIMIT_NOFILE ─► cli/descriptors.py ─► ConnectionLimit.most ─► accept, or pause
+RLIMIT_NOFILE ─► run/descriptors.py ─► ConnectionLimit.most ─► accept, or pause
 
 A process has one table of descriptors, whoever uses it, so these limits are the process's own and
 not passed around. Their sum leaves what the process itself needs: running out of connections is a

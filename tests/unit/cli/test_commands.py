@@ -13,10 +13,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from boilerhouse.cli import logs
 from boilerhouse.cli.app import app
-from boilerhouse.cli.startup import read_up
 from boilerhouse.operator import catalogue
+from boilerhouse.run import logs
+from boilerhouse.run.startup import read_up
 
 ROOT = Path(__file__).parents[3]
 
@@ -130,8 +130,8 @@ def test_an_empty_data_directory_is_not_the_current_one(runner: CliRunner) -> No
 @pytest.mark.parametrize("home", ["", "relative"])
 def test_without_a_home_data_goes_nowhere(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     """A home that is none is refused in a sentence, not taken for the current directory."""
-    from boilerhouse.cli.up import default_directory
     from boilerhouse.embedded.apiserver.storage.store import StoreFailed
+    from boilerhouse.run.up import default_directory
 
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setenv("HOME", home)
@@ -170,7 +170,7 @@ def test_data_goes_where_xdg_says(
     monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
 ) -> None:
     """An absolute XDG_DATA_HOME counts; anything else is as if it were not set."""
-    from boilerhouse.cli.up import default_directory
+    from boilerhouse.run.up import default_directory
 
     monkeypatch.setenv("XDG_DATA_HOME", variable)
     monkeypatch.setenv("HOME", "/home/me")
@@ -180,8 +180,8 @@ def test_data_goes_where_xdg_says(
 def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
     """What takes long to import is imported by the command that needs it; rich stays usable."""
     code = (
-        "import sys; from boilerhouse.cli.startup import import_structlog_alone;"
-        "import_structlog_alone(); import boilerhouse.cli.up;"
+        "import sys; from boilerhouse.run.startup import import_structlog_alone;"
+        "import_structlog_alone(); import boilerhouse.run.up;"
         "heavy = {'rich', 'cryptography', 'cel', 'typer', 'pydantic'};"
         "print(sorted(heavy & set(sys.modules))); import rich"
     )

@@ -16,8 +16,8 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.edge.api.app import application
 from boilerhouse.edge.api.serving import serving
 from boilerhouse.embedded.kubelet.images.images import ImageStore
-from boilerhouse.embedded.localimages import LocalImages
 from boilerhouse.platform.serving.listening import bind
+from boilerhouse.run.localimages import LocalImages
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.unit.edge.api.conftest import Rest
 from tests.unit.embedded.kubelet.imagefiles import (
@@ -119,7 +119,7 @@ async def test_an_archive_beyond_the_limit_is_refused(
     http: httpx2.AsyncClient, store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it comes, and not after it has filled the disk."""
-    monkeypatch.setattr("boilerhouse.embedded.localimages.ARCHIVE_BYTES", 1000)
+    monkeypatch.setattr("boilerhouse.run.localimages.ARCHIVE_BYTES", 1000)
     bad = await http.post("/images", content=b"x" * 2000)
     assert bad.status_code == 422 and "larger" in bad.json()["error"]
 

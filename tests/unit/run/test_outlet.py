@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from boilerhouse.cli.outlet import ROOM, Outlet
+from boilerhouse.run.outlet import ROOM, Outlet
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ from typing import Any
 import structlog
 import uvloop
 
-from boilerhouse.cli import logs
-from boilerhouse.cli.descriptors import TooFewDescriptors, take_descriptors
-from boilerhouse.cli.household import Means, household, operator_of
-from boilerhouse.cli.outlet import complain
-from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core import connections, supervision
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.environment import KEY_VARIABLE
@@ -37,6 +32,11 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.probes import Probes
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import Listener, ListenError, bind
+from boilerhouse.run import logs
+from boilerhouse.run.descriptors import TooFewDescriptors, take_descriptors
+from boilerhouse.run.household import Means, household, operator_of
+from boilerhouse.run.outlet import complain
+from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied

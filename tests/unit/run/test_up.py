@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from boilerhouse.cli.stopping import ONE_CTRL_C
 from boilerhouse.embedded.apiserver.http.kubeconfig import kept_port
+from boilerhouse.run.stopping import ONE_CTRL_C
 
 pytestmark = pytest.mark.slow  # each test is a process or two
 

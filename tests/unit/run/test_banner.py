@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.cli.banner import Served, banner, own_command
+from boilerhouse.run.banner import Served, banner, own_command
 
 SERVED = Served(
     host="127.0.0.1",

@@ -21,7 +21,7 @@ import msgspec
 import structlog
 from structlog.typing import Processor
 
-from boilerhouse.cli.outlet import STDERR, STDOUT
+from boilerhouse.run.outlet import STDERR, STDOUT
 
 
 def configure() -> None:

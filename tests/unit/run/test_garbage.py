@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from boilerhouse.cli import garbage
 from boilerhouse.platform.loop.rightofway import RECENT, RightOfWay
+from boilerhouse.run import garbage
 
 pytestmark = pytest.mark.looptime
 

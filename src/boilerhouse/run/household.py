@@ -14,8 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from boilerhouse.cli.descriptors import COMMANDS
-from boilerhouse.cli.startup import without
 from boilerhouse.core.clock import rng
 from boilerhouse.core.supervision import supervised
 from boilerhouse.operator.operator import Operator
@@ -24,6 +22,8 @@ from boilerhouse.platform.kube.leader import Elector
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.rpc.message import Handler
+from boilerhouse.run.descriptors import COMMANDS
+from boilerhouse.run.startup import without
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
 from boilerhouse.tenancy.disruptions.keep import BudgetKeeper
 from boilerhouse.tenancy.instances.settings import Settings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from boilerhouse.cli.descriptors import (
+from boilerhouse.embedded.kubelet.node.nodeobject import PODS
+from boilerhouse.run.descriptors import (
     COMMANDS,
     KEPT_BACK,
     LEAST,
@@ -13,7 +14,6 @@ from boilerhouse.cli.descriptors import (
     TooFewDescriptors,
     divide,
 )
-from boilerhouse.embedded.kubelet.node.nodeobject import PODS
 
 
 @pytest.mark.parametrize("descriptors", [LEAST, 300, 1024, 4096, 20_000, 524_288, 1 << 30])

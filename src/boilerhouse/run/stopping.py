@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 
-from boilerhouse.cli import logs
-from boilerhouse.cli.outlet import complain
+from boilerhouse.run import logs
+from boilerhouse.run.outlet import complain
 
 # Seconds in which signals are one: make and the terminal may both pass on the same Ctrl-C.
 ONE_CTRL_C = 0.3

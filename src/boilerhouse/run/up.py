@@ -19,15 +19,6 @@ from pathlib import Path
 
 import structlog
 
-from boilerhouse.cli import logs
-from boilerhouse.cli.advice import KINDS, Advice, not_watched
-from boilerhouse.cli.banner import Served, banner, own_command
-from boilerhouse.cli.descriptors import Division, TooFewDescriptors, take_descriptors
-from boilerhouse.cli.garbage import collect_seldom, collect_when_quiet
-from boilerhouse.cli.household import Means, household, operator_of
-from boilerhouse.cli.outlet import STDOUT, complain
-from boilerhouse.cli.startup import UpLine
-from boilerhouse.cli.stopping import stop_on_signals
 from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.edge.api import signing
 from boilerhouse.edge.api.auth import is_loopback
@@ -37,14 +28,23 @@ from boilerhouse.embedded.apiserver.provision import NAMESPACE
 from boilerhouse.embedded.apiserver.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
-from boilerhouse.embedded.localimages import LocalImages
-from boilerhouse.embedded.localplatform import LocalPlatform
-from boilerhouse.embedded.product import Product
 from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.loop.eventloop import EventLoop
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import ListenError
+from boilerhouse.run import logs
+from boilerhouse.run.advice import KINDS, Advice, not_watched
+from boilerhouse.run.banner import Served, banner, own_command
+from boilerhouse.run.descriptors import Division, TooFewDescriptors, take_descriptors
+from boilerhouse.run.garbage import collect_seldom, collect_when_quiet
+from boilerhouse.run.household import Means, household, operator_of
+from boilerhouse.run.localimages import LocalImages
+from boilerhouse.run.localplatform import LocalPlatform
+from boilerhouse.run.outlet import STDOUT, complain
+from boilerhouse.run.product import Product
+from boilerhouse.run.startup import UpLine
+from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes

@@ -1,0 +1,1 @@
+"""The processes: `up`, `operator`, `api`. Composition only."""
