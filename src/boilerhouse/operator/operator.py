@@ -2,6 +2,7 @@
 
 informers ─► waking.py ─► controllers (workloads, pools, claims, triggers, agents' Secrets)
                             ▲    whose passes come first: precedence.py
+keepers.py ─► controllers of the objects around them (helper, policies, budgets, post-mortems)
 REST API ─► Acquirer, Releaser   the same passes, run inline
 
 One class for both worlds: `up` gives it the embedded API's transport, a cluster a kubeconfig. An
@@ -16,6 +17,7 @@ from typing import Any
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random, SystemClock, rng
+from boilerhouse.operator.keepers import Keepers
 from boilerhouse.operator.nodes import Nodes
 from boilerhouse.operator.precedence import Precedence
 from boilerhouse.operator.ties import intended, needing
@@ -64,6 +66,7 @@ from boilerhouse.tenancy.pools.objects import POOLS, Pool
 from boilerhouse.tenancy.pools.read import Reader as PoolReader
 from boilerhouse.tenancy.pools.seen import Plan as PoolPlan
 from boilerhouse.tenancy.pools.seen import Seen as PoolSeen
+from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.triggers.apply import Applier as TriggerApplier
 from boilerhouse.tenancy.triggers.decide import Plan as TriggerPlan
 from boilerhouse.tenancy.triggers.decide import Seen as TriggerSeen
@@ -100,6 +103,7 @@ class Operator:
         timing: Timing | None = None,
         way: RightOfWay | None = None,
         reconcile: bool = True,
+        helper: HelperSettings | None = None,  # keep it, and all that keepers.py keeps
         saves: int = SAVES,
         at_hand: bool = False,  # see `ClaimApplier`
     ) -> None:
@@ -200,12 +204,27 @@ class Operator:
             self.node_informer,
             self.secret_informer,
         )
+        controllers: list[Controller[Any, Any, Any]] = []
+        unawaited: list[Informer[Any]] = []
+        if reconcile:
+            controllers += [self.workloads, self.pools, self.claims, self.triggers, self.secrets]
+        if helper is not None:
+            keepers = Keepers(
+                client,
+                helper,
+                pods=self.pod_informer,
+                claims=self.claim_informer,
+                events=self.events,
+                clock=clock,
+                chance=chance,
+                recorder=self.recorder,
+                way=self.way,
+                timing=timing,
+            )
+            controllers += keepers.controllers
+            unawaited += keepers.informers
         self.manager = Manager(
-            informers=self.informers,
-            controllers=[self.workloads, self.pools, self.claims, self.triggers, self.secrets]
-            if reconcile
-            else [],
-            elector=elector,
+            informers=self.informers, controllers=controllers, unawaited=unawaited, elector=elector
         )
         Waking(
             workloads=self.workloads.queue,

@@ -98,7 +98,7 @@ async def _operator(options: Options, probes_port: int, stop: asyncio.Event) -> 
         listener = Listener(bind("0.0.0.0", [probes_port]), _Endless(probes), connections.PROBES)  # noqa: S104  probes come from the node
         await listener.start()
         stack.push_async_callback(listener.stop)
-        await stack.enter_async_context(household(means, operator=operator, keep_helper=True))
+        await stack.enter_async_context(household(means, operator=operator))
         log.info("operator.running", namespace=means.client.namespace)
         await stop.wait()
 
@@ -109,9 +109,7 @@ async def _api(options: Options, host: str, port: int, stop: asyncio.Event) -> N
     async with _means(options) as means, AsyncExitStack() as stack:
         stack.callback(bound.close)
         operator = operator_of(means, reconcile=False)
-        await stack.enter_async_context(
-            household(means, operator=operator, keep_helper=False, bound=bound, key=key)
-        )
+        await stack.enter_async_context(household(means, operator=operator, bound=bound, key=key))
         log.info("api.serving", api=address_of(bound), namespace=means.client.namespace)
         await stop.wait()
 

@@ -1,7 +1,6 @@
 """Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
 
 Client ─► Operator ─► House ─► http://…:3000
-             └─ HelperKeeper, PolicyKeeper, BudgetKeeper, PostMortems (where the operator works)
 
 `up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
 """
@@ -14,25 +13,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from boilerhouse.core.clock import rng
 from boilerhouse.core.supervision import supervised
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.leader import Elector
-from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.run.descriptors import COMMANDS
 from boilerhouse.run.startup import without
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
-from boilerhouse.tenancy.disruptions.keep import BudgetKeeper
 from boilerhouse.tenancy.instances.settings import Settings
-from boilerhouse.tenancy.networks.keep import PolicyKeeper
-from boilerhouse.tenancy.postmortems.keep import PostMortems
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.client import HelperClient
-from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
 from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
@@ -78,6 +71,7 @@ def operator_of(
         way=means.way,
         elector=elector,
         reconcile=reconcile,
+        helper=means.helper if reconcile else None,
         saves=means.saves,
         at_hand=means.at_hand,
     )
@@ -113,7 +107,6 @@ async def household(
     means: Means,
     *,
     operator: Operator,
-    keep_helper: bool,
     bound: socket.socket | None = None,
     key: str = "",
 ) -> AsyncGenerator[Household]:
@@ -137,43 +130,6 @@ async def household(
             )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run)
-        if keep_helper:
-            keeper = HelperKeeper(
-                means.client,
-                means.helper,
-                clock=operator.clock,
-                chance=rng(),
-                recorder=operator.recorder,
-            )
-            manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
-            running.begin("helper", manager.run)
-            policies = PolicyKeeper(
-                means.client, clock=operator.clock, chance=rng(), recorder=operator.recorder
-            )
-            watched = Manager(informers=[policies.informer], controllers=[policies.controller])
-            running.begin("policies", watched.run)
-            budgets = BudgetKeeper(
-                means.client,
-                pods=operator.pod_informer,
-                helper=keeper.informer,
-                clock=operator.clock,
-                chance=rng(),
-                recorder=operator.recorder,
-                way=means.way,
-            )
-            counted = Manager(informers=[budgets.informer], controllers=[budgets.controller])
-            running.begin("budgets", counted.run)
-            dead = PostMortems(
-                means.client,
-                pods=operator.pod_informer,
-                claims=operator.claim_informer,
-                events=operator.events,
-                clock=operator.clock,
-                chance=rng(),
-                recorder=operator.recorder,
-            )
-            kept = Manager(informers=[dead.informer], controllers=[dead.deaths, dead.sweeper])
-            running.begin("postmortems", kept.run)
         if house is not None and bound is not None:
             from boilerhouse.edge.api.serving import serving
 

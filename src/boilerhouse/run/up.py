@@ -145,7 +145,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         operator = operator_of(means)
         world.server.advisers.append(Advice(NAMESPACE, platform, operator.events))
         running = await stack.enter_async_context(
-            household(means, operator=operator, keep_helper=True, bound=bound, key=key)
+            household(means, operator=operator, bound=bound, key=key)
         )
         stack.enter_context(watched())  # from now on callers wait
         running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))

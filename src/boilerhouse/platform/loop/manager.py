@@ -29,17 +29,24 @@ GRACE = timedelta(seconds=30)
 
 
 class Manager:
-    """Informers and the controllers that live on them."""
+    """Informers and the controllers that live on them.
+
+    `unawaited` informers run and count for health as the others do, but no controller waits for
+    their first list: theirs can do without, and a cluster that does not let us list them stops
+    nothing else.
+    """
 
     def __init__(
         self,
         *,
         informers: Sequence[Informer[Any]],
         controllers: Sequence[Controller[Any, Any, Any]],
+        unawaited: Sequence[Informer[Any]] = (),
         elector: Elector | None = None,
         grace: timedelta = GRACE,
     ) -> None:
-        self._informers = informers
+        self._awaited = informers
+        self._informers = (*informers, *unawaited)
         self._elector = elector
         self._grace = grace
         self._led = [c for c in controllers if c.leader_only and elector is not None]
@@ -85,8 +92,8 @@ class Manager:
         ] + self.unhealthy()
 
     async def _synced(self, stopping: asyncio.Event) -> bool:
-        """Wait for every first list, however long it takes; False when told to stop meanwhile."""
-        for informer in self._informers:
+        """Wait for the first lists, however long they take; False when told to stop meanwhile."""
+        for informer in self._awaited:
             waits = [asyncio.create_task(e.wait()) for e in (informer.synced, stopping)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

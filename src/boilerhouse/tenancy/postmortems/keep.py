@@ -79,7 +79,7 @@ class PostMortems:
         self._claims = claims
         self._events = events
         self._clock = clock
-        self._noticed: dict[Key, tuple[Pod, str, Death]] = {}
+        self._noticed: dict[Key, tuple[Pod, str, Death]] = {}  # until it is written, by any replica
         self.informer: Informer[Bare] = Informer(
             client, _SECRETS, labels={COMPONENT: POST_MORTEM}, timing=timing
         )
@@ -89,7 +89,10 @@ class PostMortems:
             read=self._read_death,
             decide=lambda dead: not dead.known,
             apply=self._write,
-            keys=lambda: [key for key in pods.cache if may_have_died(pods.cache[key])],
+            keys=lambda: {
+                *self._noticed,
+                *(k for k, pod in pods.cache.items() if may_have_died(pod)),
+            },
             clock=clock,
             chance=chance,
             recorder=recorder,
@@ -123,9 +126,11 @@ class PostMortems:
         if claim is None or ref is None or claim.metadata.uid != ref.uid:
             return False
         death = death_of(pod, claim)
-        if death is not None:
-            self._noticed[key] = (pod, ref.name, death)
-        return death is not None
+        written = self.informer.get(key.namespace, secret_name(key.name))
+        if death is None or (written is not None and _is_of(written, death)):
+            return False
+        self._noticed[key] = (pod, ref.name, death)
+        return True
 
     async def _read_death(self, key: Key) -> Dead | None:
         if key not in self._noticed:
@@ -137,8 +142,7 @@ class PostMortems:
             written = await self._client.get(_SECRETS, secret_name(key.name))
         except NotFound:
             return Dead(pod, claim, death, known=False)
-        known = written.metadata.annotations.get(DEATH) == death.number
-        return Dead(pod, claim, death, known)
+        return Dead(pod, claim, death, known=_is_of(written, death))
 
     async def _write(self, key: Key, dead: Dead, wanted: bool) -> timedelta | None:
         if wanted:
@@ -217,6 +221,10 @@ class PostMortems:
         assert secret is not None, "a change is of something"
         for sibling in self._by_tenancy.get(_tenancy(secret)):
             self.sweeper.queue.add(Key(sibling.metadata.namespace, sibling.metadata.name))
+        # In replicas that do not lead this is all that ends the waiting for their turn to write.
+        for key, (_, _, death) in list(self._noticed.items()):
+            if _is_of(secret, death):
+                del self._noticed[key]
 
     async def _read_kept(self, key: Key) -> Seen | None:
         held = self.informer.cache.get(key)
@@ -242,6 +250,10 @@ class PostMortems:
                 return None
             case wait:
                 return wait.again_in
+
+
+def _is_of(secret: Bare, death: Death) -> bool:
+    return secret.metadata.annotations.get(DEATH) == death.number
 
 
 def _tenancy(secret: Bare) -> tuple[str, str]:

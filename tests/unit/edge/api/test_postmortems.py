@@ -14,13 +14,12 @@ from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.tenancy.postmortems.keep import PostMortems
 from boilerhouse.tenancy.postmortems.model import DIED_AT, POST_MORTEM, secret_name
 from tests.controllers.world import running, started
-from tests.unit.edge.api.conftest import Rest
+from tests.unit.edge.api.conftest import Rest, soon
 
 
-@pytest.fixture
-async def kept(rest: Rest) -> AsyncIterator[PostMortems]:
+def keeper_of(rest: Rest) -> PostMortems:
     operator = rest.world.operator
-    keeper = PostMortems(
+    return PostMortems(
         rest.world.client,
         pods=operator.pod_informer,
         claims=operator.claim_informer,
@@ -29,8 +28,16 @@ async def kept(rest: Rest) -> AsyncIterator[PostMortems]:
         chance=rng(3),
         recorder=operator.recorder,
     )
-    manager = Manager(informers=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
-    async with started(manager):
+
+
+def manager_of(keeper: PostMortems) -> Manager:
+    return Manager(informers=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
+
+
+@pytest.fixture
+async def kept(rest: Rest) -> AsyncIterator[PostMortems]:
+    keeper = keeper_of(rest)
+    async with started(manager_of(keeper)):
         yield keeper
 
 
@@ -135,3 +142,31 @@ async def test_another_tenants_death_is_none_of_ones_business(
     assert (await rest.get("/instances/x/post-mortem")).status_code == 404
     with pytest.raises(NotFound):
         await rest.world.client.get(PODS, "x")
+
+
+async def test_the_next_leader_writes_what_the_last_one_did_not(rest: Rest) -> None:
+    """A death that was noticed while another replica led, of an instance that is gone by now."""
+    next_leader = keeper_of(rest)
+    await rest.world.ready_workload()
+    name = (await rest.claim("alice")).json()["instanceId"]
+    await crash(rest, name)
+    await soon(lambda: list(next_leader.deaths.keys()))
+    await rest.post("/tenants/alice/release", {"workload": "web"})
+    await rest.world.gone(PODS, name)
+    async with started(manager_of(next_leader)):
+        await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+
+
+async def test_a_replica_that_does_not_lead_keeps_no_death_that_was_written(
+    rest: Rest, kept: PostMortems
+) -> None:
+    """Else it would keep every instance that ever died, and write it down again when it leads."""
+    other = keeper_of(rest)
+    async with other.informer.running():
+        await rest.world.ready_workload()
+        name = (await rest.claim("alice")).json()["instanceId"]
+        await crash(rest, name)
+        await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
+        await rest.post("/tenants/alice/release", {"workload": "web"})
+        await rest.world.gone(PODS, name)
+        await soon(lambda: not list(other.deaths.keys()))
