@@ -1,4 +1,4 @@
-"""Two whole operators on one API: every leader-only controller works in one of them."""
+"""Whole operators on one API: who works in which, and what their probes tell."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.leader import Elector, LeaseTiming
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.status import Forbidden
@@ -137,3 +138,29 @@ async def test_what_may_not_be_listed_stops_nothing_else(
         assert at_work.keys() >= {"claims", "helper", "policies"}
         (complaint,) = operator.manager.unready()
         assert "networkpolicies are not yours" in complaint
+
+
+async def test_one_deaf_informer_fails_healthz(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of those that were made for an operator, whichever controller lives on it."""
+    made: list[Informer[Any]] = []
+    original = Informer.__init__
+
+    def noted(self: Informer[Any], *given: Any, **options: Any) -> None:
+        original(self, *given, **options)
+        made.append(self)
+
+    async with opened(tmp_path / "data") as world:
+        monkeypatch.setattr(Informer, "__init__", noted)
+        async with whole_operator(world, "only") as operator:
+            probes = operator.manager.probes()
+            await soon(lambda: probes.answer("GET", "/readyz")[0] == 200)
+            assert len(made) == 11
+            for informer in made:
+                heard, informer.last_heard = informer.last_heard, float("-inf")
+                status, _, body = probes.answer("GET", "/healthz")
+                assert status == 503, f"{informer.resource} is deaf"
+                assert body.decode().startswith(f"{informer.resource}: heard nothing")
+                informer.last_heard = heard
+            assert probes.answer("GET", "/healthz")[0] == 200

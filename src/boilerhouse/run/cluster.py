@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 import uvloop
 
-from boilerhouse.core import connections, supervision
+from boilerhouse.core import connections
 from boilerhouse.core.clock import new_uid
 from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.edge.api import signing
@@ -90,12 +90,8 @@ async def _operator(options: Options, probes_port: int, stop: asyncio.Event) -> 
     async with _means(options) as means, AsyncExitStack() as stack:
         elector = Elector(means.client, LEASE, f"{socket.gethostname()}-{new_uid()[:8]}")
         operator = operator_of(means, elector=elector)
-        manager = operator.manager
-        probes = Probes(
-            healthy=lambda: [*manager.unhealthy(), *supervision.complaints()],
-            ready=lambda: [*manager.unready(), *supervision.complaints()],
-        )
-        listener = Listener(bind("0.0.0.0", [probes_port]), _Endless(probes), connections.PROBES)  # noqa: S104  probes come from the node
+        probes = _Endless(operator.manager.probes())
+        listener = Listener(bind("0.0.0.0", [probes_port]), probes, connections.PROBES)  # noqa: S104  probes come from the node
         await listener.start()
         stack.push_async_callback(listener.stop)
         await stack.enter_async_context(household(means, operator=operator))

@@ -141,8 +141,10 @@ class House:
 
     async def complaints(self) -> list[str]:
         """Say what is wrong with this process and the server behind it; empty when nothing is."""
+        # Those that are read here tell of their first list, too; all of them, of being deaf.
+        informers = [*self.informers.complaints(), *self.operator.manager.unhealthy()]
         return [
-            *self.informers.complaints(),
+            *dict.fromkeys(informers),
             *supervision.complaints(),
             *await self._unready(),
             *await self._without_helper(),

@@ -17,11 +17,13 @@ from typing import Any
 
 import structlog
 
+from boilerhouse.core import supervision
 from boilerhouse.core.supervision import supervised
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.leader import Elector
 from boilerhouse.platform.loop import metrics
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.probes import Probes
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,13 @@ class Manager:
                     # Cancelling is orderly: passes under way still finish before the lease goes.
                     election.cancel()
         log.info("manager.stopped")
+
+    def probes(self) -> Probes:
+        """Return the process's probes: every informer counts, and every task that is supervised."""
+        return Probes(
+            healthy=lambda: [*self.unhealthy(), *supervision.complaints()],
+            ready=lambda: [*self.unready(), *supervision.complaints()],
+        )
 
     def unhealthy(self) -> list[str]:
         """Say which informers are deaf: their process is better restarted than trusted."""

@@ -225,6 +225,18 @@ async def test_a_cluster_that_is_away_is_503(rest: Rest) -> None:
     assert answer.status_code in (404, 503)
 
 
+async def test_one_deaf_informer_is_told(rest: Rest) -> None:
+    """Also one that no request reads: decisions are made by what it does not hear."""
+    for informer in rest.world.operator.informers:
+        heard, informer.last_heard = informer.last_heard, -1e9
+        health = await rest.get("/health")
+        assert health.status_code == 503, f"{informer.resource} is deaf"
+        (complaint,) = health.json()["details"]["complaints"]
+        assert complaint.startswith(f"{informer.resource}: heard nothing")
+        informer.last_heard = heard
+    assert (await rest.get("/health")).status_code == 200
+
+
 async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_path: Path) -> None:
     """503 and why, until it has answered once; whoever saw 200 can list snapshots."""
     async with opened_helper(tmp_path / "volume") as helper:
