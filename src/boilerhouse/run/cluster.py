@@ -38,6 +38,7 @@ from boilerhouse.run.household import Means, household, operator_of
 from boilerhouse.run.outlet import complain
 from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.instances.settings import Settings
+from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied
 from boilerhouse.tenancy.workloads.images import TrustedImages
@@ -123,6 +124,7 @@ async def _means(options: Options) -> AsyncGenerator[Means]:
             images=TrustedImages(),
             # From outside, Pods can only be reached through the API server.
             route=Direct(client) if inside else Proxied(client),
+            agents=Agents(client),
             signing=await signing.in_secret(client),
             api_url=options.api_url or f"http://boilerhouse-api.{namespace}.svc:3000",
             settings=Settings(product_image=options.image),

@@ -40,6 +40,7 @@ class Means:
     client: Client
     images: Images
     route: Handler  # to the snapshot helper
+    agents: Agents  # of the instances: found once for all that talk to them
     signing: bytes  # key of the claims' tokens
     api_url: str  # where instances find the API
     settings: Settings = field(default_factory=Settings)
@@ -58,9 +59,7 @@ def operator_of(
     means: Means, *, reconcile: bool = True, elector: Elector | None = None
 ) -> Operator:
     """Make the operator; without `reconcile` it only hears, and works when the API asks."""
-    agents = Agents(means.client)
-    helper = HelperClient(means.client, means.route, agents)
-    stored = SnapshotClient(means.client, means.route, agents)
+    helper, stored = _helper(means), _stored(means)
     operator = Operator(
         means.client,
         images=means.images,
@@ -75,12 +74,16 @@ def operator_of(
         saves=means.saves,
         at_hand=means.at_hand,
     )
-    agents.hear(operator.pod_informer)
+    means.agents.hear(operator.pod_informer)
     return operator
 
 
 def _helper(means: Means) -> HelperClient:
-    return HelperClient(means.client, means.route, Agents(means.client))
+    return HelperClient(means.client, means.route, means.agents)
+
+
+def _stored(means: Means) -> SnapshotClient:
+    return SnapshotClient(means.client, means.route, means.agents)
 
 
 class Household:
@@ -122,7 +125,7 @@ async def household(
                 signing=means.signing,
                 key=key,
                 helper=_helper(means),
-                snapshots=SnapshotClient(means.client, means.route, Agents(means.client)),
+                snapshots=_stored(means),
                 shelf=means.shelf,
                 commands=means.commands,
                 warnings=means.warnings,

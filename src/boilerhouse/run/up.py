@@ -46,6 +46,7 @@ from boilerhouse.run.product import Product
 from boilerhouse.run.startup import UpLine
 from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
+from boilerhouse.tenancy.snapshots.agents import Agents
 
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
 
@@ -127,12 +128,14 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             raise SandboxError(f"--strict: limits cannot be enforced here: {unenforced}")
         images = LocalImages(world.kubelet.images)
         platform = LocalPlatform(world.kubelet.sandboxes)
+        client = Client(world.transport, NAMESPACE)
         means = Means(
-            client=Client(world.transport, NAMESPACE),
+            client=client,
             images=images,
             shelf=images,
             platform=platform,
             route=product.route,
+            agents=Agents(client),
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),
             way=kubelet.way,

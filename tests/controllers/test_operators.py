@@ -10,21 +10,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from boilerhouse.core.clock import rfc3339
+from boilerhouse.core.names import AGENT_PORT, agent_secret_name
+from boilerhouse.node.agent.protocol import AGENT
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.leader import Elector, LeaseTiming
-from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.platform.kube.status import Forbidden
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.rpc.message import Answer, Request
+from boilerhouse.platform.rpc.message import Answer, Handler, Request
 from boilerhouse.platform.rpc.refusal import Refused
+from boilerhouse.platform.serving.listening import bind
 from boilerhouse.run.household import Means, household, operator_of
 from boilerhouse.tenancy.networks.build import INGRESS
 from boilerhouse.tenancy.networks.keep import POLICIES
+from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
 from tests.controllers.world import World, opened, running, started
 
@@ -51,9 +56,15 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return found
 
 
+def means_of(world: World, route: Handler) -> Means:
+    return Means(
+        world.client, world.images, route, Agents(world.client), b"s" * 32, "http://127.0.0.1:3000"
+    )
+
+
 @asynccontextmanager
 async def whole_operator(world: World, name: str) -> AsyncIterator[Operator]:
-    means = Means(world.client, world.images, _no_helper, b"s" * 32, "http://127.0.0.1:3000")
+    means = means_of(world, _no_helper)
     elector = Elector(world.client, "boilerhouse-operator", name, timing=LEASE)
     operator = operator_of(means, elector=elector)
     async with household(means, operator=operator):
@@ -164,3 +175,41 @@ async def test_one_deaf_informer_fails_healthz(
                 assert body.decode().startswith(f"{informer.resource}: heard nothing")
                 informer.last_heard = heard
             assert probes.answer("GET", "/healthz")[0] == 200
+
+
+async def test_an_agent_is_found_once_for_operator_and_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the claim's pass has found, the API's calls to the same instance need not look for."""
+    looked_up: list[str] = []
+    original = Client.get
+
+    async def noted(self: Client, resource: Any, name: str, **options: Any) -> Any:
+        if resource is SECRETS and name.startswith("agent-"):
+            looked_up.append(name)
+        return await original(self, resource, name, **options)
+
+    asked: list[str] = []
+
+    async def route(request: Request) -> Answer:
+        asked.append(request.headers.get(AGENT, ""))
+        return Answer(204)
+
+    async with opened(tmp_path / "data") as world, started(world.kubelet.manager):
+        monkeypatch.setattr(Client, "get", noted)
+        means = means_of(world, route)
+        bound = bind("127.0.0.1", [0])
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/api/v1"
+        async with (
+            household(means, operator=operator_of(means), bound=bound),
+            httpx2.AsyncClient(base_url=url) as http,
+        ):
+            await world.ready_workload()
+            claimed = await http.post("/tenants/alice/claim", json={"workload": "web"})
+            name = claimed.json()["instanceId"]
+            await soon(lambda: any(asked))  # the identity has been delivered
+            deleted = await http.delete(f"/instances/{name}/files", params={"path": "/workspace/x"})
+            assert deleted.status_code == 200
+        address = f"{(await world.client.get(PODS, name)).status.pod_ip}:{AGENT_PORT}"
+        assert [agent for agent in asked if agent] == [address, address]
+        assert looked_up == [agent_secret_name(name)]
