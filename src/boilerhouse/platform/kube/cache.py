@@ -1,8 +1,8 @@
 """What an informer knows: objects by key, merged from lists, watch events and our own writes.
 
 list ─────────┐
-watch event ──┼──► Cache ──► handlers, indexes, reads
-own write ────┘
+watch event ──┼──► Cache ──► indexes, reads; handlers
+own write ────┘                              (of own writes not before `tell`)
 
 Three sources tell of the same objects at different speeds, and none of them may take the cache back
 in time. One order decides: the resourceVersion, which Kubernetes documents as an integer that may
@@ -18,6 +18,8 @@ be compared among objects of one resource (since 1.35; it was one in every versi
   an object that is gone never comes back under the same UID, and events of it are skipped until the
   watch tells of the deletion itself. The same is done, up to a revision, for an own write that
   takes an object out of what the informer selects.
+* Handlers hear of an own write later than reads do: by `tell`, or with the next event. A writer
+  does not wait for them, and they hear of all changes in the order in which these were taken in.
 * A list replaces everything that is not newer than it. A list is never older than what we knew when
   we asked for it; if it is, the server was restored from a backup, history has begun anew, and the
   list is taken as it is.
@@ -27,7 +29,7 @@ A key that is not here proves nothing: ask the server (design rule: a cache neve
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -129,6 +131,7 @@ class Cache(dict[Key, T]):
         self._indexes: list[Index[T]] = []
         # Replaced, never changed: whoever is telling them goes on with those there were.
         self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
+        self.untold: deque[Change[T]] = deque()  # handlers have not heard of these
 
     def index(self, values: Callable[[T], Iterable[Hashable]]) -> Index[T]:
         """Keep an index from now on: `by_label(…)`, `by_owner` or any pure function."""
@@ -141,8 +144,10 @@ class Cache(dict[Key, T]):
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Call `handler` for every change, beginning with what is there; returns how to stop.
 
-        Handlers run at once, in order, and must not block: put a key into a queue and return.
+        Handlers run in order and must not block: put a key into a queue and return. Lists and
+        events are told at once, own writes by the next `tell`: the cache can be ahead of a change.
         """
+        self.tell()
         for key, item in list(self.items()):
             self._tell((handler,), Change(key, None, item))
         self._handlers = (*self._handlers, handler)
@@ -242,18 +247,23 @@ class Cache(dict[Key, T]):
             return
         if selected:
             self._gone.pop(uid, None)
-            self._put(key, item)
+            self._note(key, item)
             return
         self._remember_gone(uid, revision)
         if held is not None:
-            self._put(key, None)
+            self._note(key, None)
 
     def forget(self, item: Object) -> None:
         """Merge an own deletion: the server has said that the object is gone."""
         self._remember_gone(item.metadata.uid, NEVER)
         held = self.get(key_of(item))
         if held is not None and held.metadata.uid == item.metadata.uid:
-            self._put(key_of(item), None)
+            self._note(key_of(item), None)
+
+    def tell(self) -> None:
+        """Tell the handlers of all that they have not heard of."""
+        while self.untold:
+            self._tell(self._handlers, self.untold.popleft())
 
     def _remember_gone(self, uid: str, until: float) -> None:
         self._gone[uid] = until
@@ -261,6 +271,10 @@ class Cache(dict[Key, T]):
             self._gone.popitem(last=False)
 
     def _put(self, key: Key, item: T | None) -> None:
+        self._note(key, item)
+        self.tell()
+
+    def _note(self, key: Key, item: T | None) -> None:
         change = Change(key, self.get(key), item)
         # All that may raise comes first: a change is taken in whole or not at all.
         moves = []
@@ -274,7 +288,7 @@ class Cache(dict[Key, T]):
             self[key] = item
         for index, values in moves:
             index.put(key, values)
-        self._tell(self._handlers, change)
+        self.untold.append(change)
 
     @staticmethod
     def _tell(handlers: Iterable[Callable[[Change[T]], None]], change: Change[T]) -> None:

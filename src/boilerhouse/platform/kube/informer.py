@@ -152,16 +152,23 @@ class Informer(Generic[T]):
     def observe(self, item: T) -> None:
         """Merge the answer to an own write, so that the next read sees it.
 
+        Subscribers hear of it in a later turn of the event loop: a write does not wait for them.
         With a field selector it is left to the watch: whether it is selected only the server knows.
         """
         if self._fields or self._namespace not in (ALL, item.metadata.namespace):
             return
         selected = not self._labels or selectors.matches(self._labels, item.metadata.labels)
         self.cache.observe(item, selected=selected)
+        self._tell_soon()
 
     def forget(self, item: Object) -> None:
         """Merge an own deletion that `client.delete` reported as done (it returned None)."""
         self.cache.forget(item)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if self.cache.untold:
+            asyncio.get_running_loop().call_soon(self.cache.tell)
 
     async def _list(self) -> None:
         mark = self.cache.mark()

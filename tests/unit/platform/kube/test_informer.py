@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from boilerhouse.core.clock import rng
+from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Pod
@@ -258,6 +259,61 @@ async def test_an_own_write_is_told_once() -> None:
         await asyncio.sleep(0.01)
         assert heard == ["mine", "mine"]
         assert informer.cache[Key("default", "mine")].spec.node_name == "n"
+
+
+async def test_subscribers_run_outside_of_an_own_write() -> None:
+    """The next read sees it at once; one who is slow, or fails, is met after the write is done."""
+    api = MemoryApi()
+    informer = Informer(Client(api), PODS)
+    told: list[str] = []
+
+    def failing(change: Change[Pod]) -> None:
+        told.append(change.type)
+        raise RuntimeError("oops")
+
+    async def write() -> list[str]:
+        informer.observe(made)
+        assert informer.get("default", "mine") is made
+        informer.forget(made)
+        assert informer.get("default", "mine") is None
+        return list(told)
+
+    made = await Client(api).create(PODS, {"metadata": {"name": "mine"}})
+    informer.subscribe(failing)
+    assert await write() == []
+    await asyncio.sleep(0)
+    assert told == ["added", "deleted"]
+
+
+async def test_own_writes_and_events_are_told_in_order() -> None:
+    """An event that comes before an own write was told does not overtake it."""
+    api = MemoryApi()
+    informer = Informer(Client(api), PODS)
+    told: list[tuple[str, str]] = []
+
+    def note(change: Change[Pod]) -> None:
+        assert change.new is not None
+        told.append((change.type, change.new.spec.node_name))
+
+    made = await Client(api).create(PODS, {"metadata": {"name": "mine"}})
+    bound = await Client(api).merge_patch(PODS, "mine", {"spec": {"nodeName": "n"}})
+    informer.subscribe(note)
+    informer.observe(made)
+    assert told == []
+    informer.cache.apply(bound)
+    assert told == [("added", ""), ("updated", "n")]
+    await asyncio.sleep(0)
+    assert len(told) == 2
+
+
+async def test_a_new_subscriber_hears_once_of_what_was_not_told_yet() -> None:
+    """It begins with what is there, which a write that others hear of later is part of."""
+    async with Rig() as (api, informer):
+        told: list[str] = []
+        informer.observe(await Client(api).create(PODS, {"metadata": {"name": "mine"}}))
+        informer.subscribe(lambda change: told.append(change.key.name))
+        await asyncio.sleep(0.01)
+        assert told == ["a", "mine"]
 
 
 async def test_an_own_write_mends_what_did_not_fit() -> None:

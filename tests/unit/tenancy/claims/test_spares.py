@@ -138,3 +138,19 @@ def test_sick_nodes_and_chosen_pods_are_passed_over(shelf: Shelf) -> None:
     assert shelf.take("x") is None
     shelf.sick.clear()
     assert shelf.take("x") == Intent("a", "uid-a")
+
+
+def test_what_was_bound_a_moment_ago_is_not_offered(shelf: Shelf) -> None:
+    """Own writes are told later than they are in the cache, which is what counts."""
+    ours = shelf.put("a")
+    shelf.put("b")
+    shelf.take("x")
+    annotations = {"boilerhouse.dev/claim": "c/u"}
+    newer = msgspec.structs.replace(ours.metadata, annotations=annotations, resource_version="9")
+    shelf.pods.cache.observe(msgspec.structs.replace(ours, metadata=newer))
+    assert shelf.pods.cache.untold
+    assert shelf.take("x") == Intent("b", "uid-b"), "not the one that it had before"
+    shelf.spares.give_back("x")
+    assert shelf.take("y") == Intent("b", "uid-b")
+    shelf.pods.cache.tell()
+    assert shelf.spares.count("web", "t1") == 1

@@ -45,6 +45,7 @@ class Spares:
         healthy: Callable[[str], bool],
         chosen: Callable[[str], bool],
     ) -> None:
+        self._pods = pods
         self._clock = clock
         self._healthy = healthy
         self._chosen = chosen
@@ -60,12 +61,13 @@ class Spares:
         held = self._reserved.get(holder)
         kind = _Kind(workload, template)
         if held is not None:
-            if held.kind == kind and held.until > self._clock.monotonic():
+            current = held.until > self._clock.monotonic()
+            if held.kind == kind and current and self._waits(held.spare.pod, kind):
                 return held.spare
             self.give_back(holder)
         waiting = self._waiting.get(kind, {})
         for name, pod in waiting.items():
-            if self._free(name) and self._healthy(pod.spec.node_name):
+            if self._free(name) and self._waits(name, kind) and self._healthy(pod.spec.node_name):
                 # To the end: in a burst nobody has to look past all that is reserved already.
                 waiting[name] = waiting.pop(name)
                 spare = Intent(name, pod.metadata.uid)
@@ -84,6 +86,16 @@ class Spares:
     def count(self, workload: str, template: str) -> int:
         """Return how many warm Pods wait, reserved ones included."""
         return len(self._waiting.get(_Kind(workload, template), ()))
+
+    def _waits(self, name: str, kind: _Kind) -> bool:
+        """Whether a Pod is still to be had: what we did to it ourselves is told a moment later."""
+        listed = self._waiting.get(kind, {}).get(name)
+        if listed is None:
+            return False
+        pod = self._pods.get(listed.metadata.namespace, name)
+        if pod is None or pod.metadata.uid != listed.metadata.uid:
+            return False
+        return pod is listed or _waits_as(pod) == kind
 
     def _free(self, name: str) -> bool:
         # The cheap question first: in a burst most of what waits is reserved already.
