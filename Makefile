@@ -61,7 +61,7 @@ looked-over: setup
 	@$(BIN)/python -m boilerhouse.main gen --check
 
 # Every branch of decisions and builders, by the tests that are about them.
-DECIDED := tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/node/helper/test_build.py tests/unit/node/helper/test_keeper.py \
+DECIDED := tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/tenancy/snapshots/test_build.py tests/unit/tenancy/snapshots/test_keeper.py \
 	tests/unit/tenancy/idle/test_explain.py tests/unit/tenancy/idle/test_verdict.py tests/unit/tenancy/instances tests/unit/tenancy/networks tests/unit/tenancy/pools tests/unit/tenancy/postmortems tests/unit/tenancy/triggers tests/unit/tenancy/workloads
 decided: setup
 	@$(BIN)/coverage run -m pytest --quiet $(DECIDED) > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }

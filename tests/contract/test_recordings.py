@@ -1,6 +1,6 @@
 """The recorded answers that unit tests hold our code to, asked again of whole servers.
 
-tests/unit/embedded/apiserver/*_cases.py ──► both worlds ──► the same *_outcomes.json
+tests/unit/embedded/apiserver/*/*_cases.py ──► both worlds ──► the same *_outcomes.json
 
 In the real world this shows that the recordings are true; in ours, that nothing between the wire
 and the code under the unit tests bends them.
@@ -18,8 +18,11 @@ import pytest_asyncio
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body
 from tests.contract.objects import crd
-from tests.unit.embedded.apiserver import builtin_cases, cel_cases, crd_cases, schema_cases
-from tests.unit.embedded.apiserver.test_builtin_cases import DIFFERENT
+from tests.unit.embedded.apiserver.builtin import builtin_cases
+from tests.unit.embedded.apiserver.builtin.test_builtin_cases import DIFFERENT
+from tests.unit.embedded.apiserver.cel import cel_cases
+from tests.unit.embedded.apiserver.crd import crd_cases
+from tests.unit.embedded.apiserver.schemas import schema_cases
 from tests.worlds import World
 
 GROUP = "recorded.example.com"

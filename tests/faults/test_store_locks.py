@@ -93,7 +93,7 @@ db.execute("ROLLBACK")
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from boilerhouse.embedded.storage.store import Store
+from boilerhouse.embedded.apiserver.storage.store import Store
 
 async def main():
     store = await Store.open(Path(sys.argv[1]))

@@ -42,6 +42,6 @@ MUTANTS = {
         "boilerhouse.tenancy.snapshots.filing",
         '    "bad-archive": UnfitVersion,\n',
         "",
-        "tests/unit/node/helper/test_real_agent.py::test_what_no_instance_takes",
+        "tests/unit/tenancy/snapshots/test_real_agent.py::test_what_no_instance_takes",
     ),
 }

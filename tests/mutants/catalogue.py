@@ -10,16 +10,16 @@ from tests.mutants.mutant import Mutant
 
 _DECIDE = "tests/unit/tenancy/claims/test_decide.py::"
 _STORE = "tests/unit/node/helper/store/test_store.py::"
-_HELPER_SAVES = "tests/unit/node/helper/test_saving.py::"
-_COMING_BACK = "tests/unit/tenancy/claims/test_restoring.py::"
-_RELEASING = "tests/unit/tenancy/claims/test_releasing.py::"
+_HELPER_SAVES = "tests/unit/node/helper/operations/test_saving.py::"
+_COMING_BACK = "tests/unit/tenancy/claims/deciding/test_restoring.py::"
+_RELEASING = "tests/unit/tenancy/claims/deciding/test_releasing.py::"
 _FILES = "tests/controllers/test_files.py::"
 _HAZARDS = "tests/controllers/test_hazards.py::"
 _FREEZER = "tests/security/test_sandbox_freezer.py::"
-_STANDSTILL = "tests/unit/embedded/kubelet/test_standstill.py::"
-_STANDBY = "tests/unit/embedded/kubelet/test_standby.py::"
+_STANDSTILL = "tests/unit/embedded/kubelet/containers/test_standstill.py::"
+_STANDBY = "tests/unit/embedded/kubelet/containers/test_standby.py::"
 _RESTORING = "tests/unit/node/agent/test_restoring.py::"
-_HALTING = "tests/unit/node/agent/test_processes.py::test_in_a_process_namespace"
+_HALTING = "tests/unit/node/agent/freezer/test_processes.py::test_in_a_process_namespace"
 _RECORD = "tests/faults/test_record_powerloss.py::test_what_was_written_is_there_after_a_power_loss"
 _IDLE = "tests/unit/tenancy/idle/test_verdict.py::"
 
@@ -148,13 +148,13 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.tenancy.claims.reading.spares",
         "                self._holders[name] = holder\n",
         "",
-        "tests/unit/tenancy/claims/test_spares.py::test_many_holders_get_different_pods",
+        "tests/unit/tenancy/claims/reading/test_spares.py::test_many_holders_get_different_pods",
     ),
     "a look for rivals holds for ever": Mutant(
         "boilerhouse.tenancy.claims.reading.memory",
         'return claim.uid if claim.canonical else f"{claim.uid} at {claim.version}"',
         "return claim.uid",
-        "tests/unit/tenancy/claims/test_memory.py::test_another_name_is_sole_at_one_version_only",
+        "tests/unit/tenancy/claims/reading/test_memory.py::test_another_name_is_sole_at_one_version_only",
     ),
     "waiting by the wall clock": Mutant(
         "boilerhouse.tenancy.instances.patience",
@@ -215,7 +215,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.node.agent.freezer.hold",
         "        if self.full:\n            try:\n",
         "        if False:\n            try:\n",
-        "tests/unit/node/agent/test_diskguard.py::test_a_save_takes_over_and_gives_back",
+        "tests/unit/node/agent/disk/test_guard.py::test_a_save_takes_over_and_gives_back",
     ),
     "a full tenant thaws at its limit": Mutant(
         "boilerhouse.node.agent.disk.limit",
@@ -258,7 +258,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.tenancy.claims.deciding.releasing",
         "    return None if known else LookUpSnapshot()",
         "    return None",
-        "tests/unit/tenancy/claims/test_releasing.py"
+        "tests/unit/tenancy/claims/deciding/test_releasing.py"
         "::test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew",
     ),
     "idle by what was seen long ago": Mutant(
@@ -271,7 +271,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.embedded.kubelet.objects.containerspec",
         'container.get("restartPolicy") == "Always" and built_in(container)',
         'container.get("restartPolicy") == "Never" and built_in(container)',
-        "tests/unit/embedded/kubelet/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",
+        "tests/unit/embedded/kubelet/node/test_evicting.py::test_a_pod_with_our_sidecar_is_an_instance",
     ),
     "what is given up of the reserve looks like room": Mutant(
         "boilerhouse.embedded.kubelet.node.diskroom",
@@ -283,13 +283,13 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.platform.files.ballast",
         "return found.st_size == size and found.st_blocks * 512 >= size",
         "return found.st_size == size",
-        "tests/unit/embedded/apiserver/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
+        "tests/unit/platform/files/test_ballast.py::test_the_reserve_of_an_earlier_life_counts",
     ),
     "a full machine is held against who was there before": Mutant(
         "boilerhouse.node.agent.disk.guard",
         "        self._base = self._base or usage",
         "        self._base = self._starts_with",
-        "tests/unit/node/agent/test_diskguard.py::test_on_a_full_machine_who_writes_on_is_frozen",
+        "tests/unit/node/agent/disk/test_guard.py::test_on_a_full_machine_who_writes_on_is_frozen",
     ),
     "failed Pods are replaced at once": Mutant(
         "boilerhouse.tenancy.pools.decide",
@@ -488,7 +488,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.platform.serving.listening",
         "        if not self._in_header:\n            return  # a trailer",
         "        if False:\n            return  # a trailer",
-        "tests/unit/embedded/apiserver/test_serving.py::test_a_trailer_is_no_header",
+        "tests/unit/embedded/apiserver/http/test_serving.py::test_a_trailer_is_no_header",
     ),
     "current is pruned": Mutant(
         "boilerhouse.node.helper.store.rules",
@@ -500,7 +500,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.node.helper.operations.transfer",
         "not piece or (not self._left and self._hash.hexdigest() != self._digest)",
         "not piece",
-        "tests/unit/node/helper/test_restoring.py::test_damage_that_shows_midway",
+        "tests/unit/node/helper/operations/test_restoring.py::test_damage_that_shows_midway",
     ),
     "a save that its agent gave up is a success": Mutant(
         "boilerhouse.node.helper.operations.saving",

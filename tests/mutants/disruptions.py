@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_KEEPING = "tests/unit/tenancy/claims/test_keeping.py::"
-_CORDONS = "tests/unit/tenancy/claims/test_cordons.py::"
+_KEEPING = "tests/unit/tenancy/claims/deciding/test_keeping.py::"
+_CORDONS = "tests/unit/tenancy/claims/reading/test_cordons.py::"
 _BUDGET = "tests/unit/tenancy/disruptions/test_budget.py::"
 
 MUTANTS = {

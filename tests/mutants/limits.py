@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _LISTENING = "tests/unit/platform/serving/test_listening.py::"
 _SHARES = "tests/unit/edge/api/test_shares.py::"
 _CORRELATION = "tests/unit/platform/loop/test_correlation.py::"
-_SWEEPS = "tests/unit/embedded/apiserver/test_sweeps.py::"
+_SWEEPS = "tests/unit/embedded/apiserver/background/test_sweeps.py::"
 
 MUTANTS = {
     "a full listener accepts on": Mutant(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _PODS = "tests/unit/tenancy/instances/test_pods.py::"
-_PROBES = "tests/unit/embedded/kubelet/test_probes.py::"
-_STATUS = "tests/unit/embedded/kubelet/test_status.py::"
+_PROBES = "tests/unit/embedded/kubelet/containers/test_probes.py::"
+_STATUS = "tests/unit/embedded/kubelet/objects/test_status.py::"
 _TOLD = "tests/unit/edge/api/test_told.py::"
 
 MUTANTS = {

@@ -11,7 +11,7 @@ import pytest
 from boilerhouse.embedded.kubelet.sessions import podproxy
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.kube.wire import Request
-from tests.unit.embedded.kubelet.test_podproxy import Handler, answering, serving
+from tests.unit.embedded.kubelet.sessions.test_podproxy import Handler, answering, serving
 
 
 def endless(begin: bytes, piece: bytes) -> Handler:

@@ -15,7 +15,7 @@ from boilerhouse.core.clock import FakeClock
 from boilerhouse.embedded.kubelet.images.images import ImageStore
 from boilerhouse.embedded.kubelet.images.importing import UnpackingProcess
 from boilerhouse.embedded.kubelet.images.layers import BadImage
-from tests.unit.embedded.kubelet.imagefiles import (
+from tests.unit.embedded.kubelet.images.imagefiles import (
     directory,
     docker_archive,
     endless_archive,

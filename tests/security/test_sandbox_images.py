@@ -16,7 +16,13 @@ from boilerhouse.embedded.kubelet.container import ContainerSpec, ImageRoot, Mou
 from boilerhouse.embedded.kubelet.images.images import Image, ImageStore
 from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from tests.security.containers import Heard, run, sandboxes
-from tests.unit.embedded.kubelet.imagefiles import directory, docker_archive, entry, layer, symlink
+from tests.unit.embedded.kubelet.images.imagefiles import (
+    directory,
+    docker_archive,
+    entry,
+    layer,
+    symlink,
+)
 
 
 def programs(*names: str) -> list[tuple[Any, bytes]]:

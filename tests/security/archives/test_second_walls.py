@@ -13,7 +13,7 @@ import pytest
 # What a worker could try, were it taken over by an archive; each attempt's outcome is printed.
 ATTEMPTS = """
 import json, os, sys
-from boilerhouse.agent.archive import confine
+from boilerhouse.platform.archive import confine
 inside, outside, access = sys.argv[1:4]
 root = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
 if len(sys.argv) > 4:

@@ -127,18 +127,6 @@ def test_an_empty_data_directory_is_not_the_current_one(runner: CliRunner) -> No
     assert "it is empty" in result.output
 
 
-@pytest.mark.parametrize("home", ["", "relative"])
-def test_without_a_home_data_goes_nowhere(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    """A home that is none is refused in a sentence, not taken for the current directory."""
-    from boilerhouse.embedded.apiserver.storage.store import StoreFailed
-    from boilerhouse.run.up import default_directory
-
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setenv("HOME", home)
-    with pytest.raises(StoreFailed, match="set HOME, or use --data"):
-        default_directory()
-
-
 def test_a_user_whom_nobody_knows_is_told_so(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,25 +144,6 @@ def test_a_user_whom_nobody_knows_is_told_so(
     errors = capfd.readouterr().err
     assert errors.count("\n") == 1
     assert "set HOME, or use --data" in errors
-
-
-@pytest.mark.parametrize(
-    ("variable", "expected"),
-    [
-        ("/somewhere", "/somewhere/boilerhouse"),
-        ("", "/home/me/.local/share/boilerhouse"),
-        ("relative", "/home/me/.local/share/boilerhouse"),
-    ],
-)
-def test_data_goes_where_xdg_says(
-    monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
-) -> None:
-    """An absolute XDG_DATA_HOME counts; anything else is as if it were not set."""
-    from boilerhouse.run.up import default_directory
-
-    monkeypatch.setenv("XDG_DATA_HOME", variable)
-    monkeypatch.setenv("HOME", "/home/me")
-    assert default_directory() == Path(expected)
 
 
 def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:

@@ -22,7 +22,7 @@ from boilerhouse.platform.rpc.refusal import Refused
 from tests.security.archives.hostile import END, directory, file, hard_link, symlink
 from tests.unit.node.helper.archives import archive
 from tests.unit.node.helper.bench import Bench, working
-from tests.unit.node.helper.test_saving import refused
+from tests.unit.node.helper.operations.test_saving import refused
 
 WHOSE = (("tenant", "anna"), ("workload", "shop"))
 

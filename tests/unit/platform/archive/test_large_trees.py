@@ -21,9 +21,9 @@ MIB = 1 << 20
 ROUND = """
 import asyncio, json, resource, sys
 from pathlib import Path
-from boilerhouse.agent.archive.model import Limits, Owners
-from boilerhouse.agent.archive.packer import Packer
-from boilerhouse.agent.archive.unpacker import Unpacker
+from boilerhouse.platform.archive.model import Limits, Owners
+from boilerhouse.platform.archive.packer import Packer
+from boilerhouse.platform.archive.unpacker import Unpacker
 
 source, target, archive = map(Path, sys.argv[1:])
 

@@ -114,9 +114,9 @@ def as_user(script: str, *arguments: object, uid: int = 4321) -> str:
 ROUND = """
 import sys
 from pathlib import Path
-from boilerhouse.agent.archive.failures import ArchiveError
-from boilerhouse.agent.archive.model import Owners
-from tests.unit.agent.archive.rig import clear, pack, unpack
+from boilerhouse.platform.archive.failures import ArchiveError
+from boilerhouse.platform.archive.model import Owners
+from tests.unit.platform.archive.rig import clear, pack, unpack
 source, target = {"/w": Path(sys.argv[1])}, {"/w": Path(sys.argv[2])}
 try:
     archive, _ = pack(source)
@@ -235,8 +235,8 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     script = f"""
 import asyncio, os
 from pathlib import Path
-from boilerhouse.agent.archive.model import Limits, Owners
-from boilerhouse.agent.archive.unpacker import Unpacker
+from boilerhouse.platform.archive.model import Limits, Owners
+from boilerhouse.platform.archive.unpacker import Unpacker
 async def main():
     unpacker = Unpacker({{"/w": Path({str(tmp_path)!r})}}, limits=Limits(), owners=Owners())
     await unpacker.feed(b"\\x1f\\x8b")
