@@ -68,6 +68,8 @@ __all__ = [
 # How much may wait for the disk before writers are turned away.
 MAX_PENDING = 10_000
 MAX_AHEAD = 256
+# Of writes that are answered ahead, one in so many is answered in the next turn of the event loop.
+YIELD_EVERY = 16
 MAX_PENDING_BYTES = 256 << 20
 # Past versions are removed from disk this many at a time, or this many bytes.
 TRIM_AT = 256
@@ -109,6 +111,7 @@ class Store:
         self._pending_bytes = 0
         self._ahead: list[Transaction] = []  # the newest of the pending, not in the journal yet
         self._ahead_until: asyncio.TimerHandle | None = None
+        self._answered = 0  # how many writes were answered ahead
         self._promised = 0  # the newest revision that was answered ahead
         self._generation = 0
         self._closed = False
@@ -187,8 +190,8 @@ class Store:
         head does not have is a mistake of the caller: ValueError.
 
         With `ahead` the result is there at once, as a promise that only a later write keeps; unless
-        `MAX_AHEAD` writes wait for the disk. Who writes ahead without end would never wait
-        otherwise, and nobody else would have the event loop.
+        `MAX_AHEAD` writes wait for the disk. Awaiting what is there does not yield, so a loop of
+        such writes would keep the event loop: each `YIELD_EVERY`th result comes a turn later.
         """
         future: asyncio.Future[list[Stored]] = self._loop.create_future()
         waiting = len(self._pending)
@@ -213,7 +216,11 @@ class Store:
         self._enqueue(Transaction(self._generation, changes, size, future, ahead))
         if ahead:
             self._promised = self._last
-            future.set_result([change.object for change in changes])
+            self._answered += 1
+            if self._answered % YIELD_EVERY:
+                _answer(future, changes)
+            else:
+                self._loop.call_soon(_answer, future, changes)
         return future
 
     async def settle(self, key: Key | None = None) -> None:
@@ -301,8 +308,8 @@ class Store:
         for transaction in transactions:
             changes += transaction.changes
             self._pending_bytes -= transaction.size
-            if transaction.future is not None and not transaction.future.done():
-                transaction.future.set_result([change.object for change in transaction.changes])
+            if transaction.future is not None:
+                _answer(transaction.future, transaction.changes)
         for change in changes:
             self._committed.set(change.key, change.left)
         past = self._history.publish(changes)
@@ -340,6 +347,11 @@ class Store:
                 )
         if any(transaction.ahead for transaction in failed):
             self._history.break_off()
+
+
+def _answer(future: asyncio.Future[list[Stored]], changes: list[Change]) -> None:
+    if not future.done():
+        future.set_result([change.object for change in changes])
 
 
 def _open(directory: Path, limit: int, max_bytes: int, make_room: MakeRoom) -> _Opened:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from boilerhouse.embedded.apiserver.inprocess import InProcess
-from boilerhouse.embedded.apiserver.storage.store import MAX_AHEAD, Key, Put, Store
+from boilerhouse.embedded.apiserver.storage.store import MAX_AHEAD, YIELD_EVERY, Key, Put, Store
 from boilerhouse.platform.kube.wire import MERGE_PATCH, Reply, Request
 from tests.unit.embedded.apiserver.conftest import Embedded
 
@@ -127,3 +127,23 @@ async def test_writes_ahead_without_end_leave_the_loop_to_others(store: Store) -
     assert turns >= 3
     await store.submit()
     assert len(store.scan("pods")) == 4 * MAX_AHEAD
+
+
+async def test_ten_thousand_writes_ahead_let_others_in_between(store: Store) -> None:
+    """Another task has its turn after every few of them, not only when the disk is waited for."""
+    written = longest = 0
+
+    async def others() -> None:
+        nonlocal longest
+        while True:
+            before = written
+            await asyncio.sleep(0)
+            longest = max(longest, written - before)
+
+    task = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    for number in range(10_000):
+        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), ahead=True)
+        written += 1
+    task.cancel()
+    assert longest <= YIELD_EVERY
