@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 UID = 4321
-SUITES = ["walls", "life", "freezer", "network", "images"]
+SUITES = ["walls", "life", "terminal", "freezer", "network", "images"]
 
 
 @pytest.mark.slow

@@ -146,14 +146,6 @@ async def test_what_cannot_be_run_is_told_at_the_gate(pod: PodSandbox) -> None:
     assert heard.stderr == b"no-such-program: not found\n"
 
 
-async def test_a_terminal_is_there_at_the_gate(pod: PodSandbox) -> None:
-    """It is made before, and the program finds it."""
-    heard = Heard()
-    prepared = await pod.prepare(replace(shell("test -t 1 && echo tty"), tty=True))
-    await asyncio.wait_for((await prepared.start(heard)).wait(), 20)
-    assert heard.stdout == b"tty\r\n"
-
-
 async def test_only_the_given_environment_is_there(pod: PodSandbox) -> None:
     """Nothing of Boilerhouse's own environment; PATH and HOME where the spec has none."""
     _, out, _ = await run(pod, replace(shell(""), argv=("env",), env={"GREETING": "hi there"}))
@@ -223,21 +215,6 @@ async def test_exec_streams_both_ways_and_ends_input_on_its_own(pod: PodSandbox)
     await feeding
     assert got == sent + b"end\n"
     assert await program.wait() == 0
-    await program.close()
-
-
-async def test_a_terminal_has_a_name_a_size_and_job_control(pod: PodSandbox) -> None:
-    """With a TTY the program has a terminal of its container, resizable, with working Ctrl-C."""
-    container = await pod.start(shell("exec sleep 1000"), Heard())
-    program = await container.exec(["sh", "-c", "read go; tty; stty size; cat"], tty=True)
-    program.resize(101, 31)
-    await program.write(b"go\n")
-    seen = b""
-    while b"31 101" not in seen:
-        seen += await asyncio.wait_for(program.read("stdout"), 20)
-    assert b"/dev/pts/0" in seen
-    await program.write(b"\x03")
-    assert await asyncio.wait_for(program.wait(), 20) == 130
     await program.close()
 
 
