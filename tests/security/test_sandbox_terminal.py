@@ -1,4 +1,4 @@
-"""A program's terminal: of its container, resizable and with job control."""
+"""A program's terminal: of its container, resizable, with job control, and never a silent one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
+import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.sandbox.execing import Program
 from boilerhouse.embedded.kubelet.sandbox.process import Container
 from boilerhouse.embedded.kubelet.sandbox.sandbox import PodSandbox
@@ -77,8 +80,25 @@ def _process(pid: int) -> str:
     return f"process {pid}: has ended"
 
 
+@contextlib.contextmanager
+def descriptors(spare: int) -> Iterator[None]:
+    """Leave this process only so many descriptors to open."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open("/dev/null", os.O_RDONLY)]
+    try:
+        highest = max(int(fd) for fd in os.listdir("/proc/self/fd"))  # noqa: PTH208
+        while taken[-1] < highest:
+            taken.append(os.dup(taken[0]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + spare, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in taken:
+            os.close(fd)
+
+
 async def test_a_terminal_has_a_name_a_size_and_job_control(pod: PodSandbox) -> None:
-    """With a TTY the program has a terminal of its container, resizable and with working Ctrl-C."""
+    """With a TTY the program has a terminal of its container, resizable, with working Ctrl-C."""
     container = await pod.start(shell("exec sleep 1000"), Heard())
     program = await container.exec(["sh", "-c", "read go; tty; stty size; cat"], tty=True)
     with telling(container, program):
@@ -100,3 +120,55 @@ async def test_a_terminal_is_there_at_the_gate(pod: PodSandbox) -> None:
     prepared = await pod.prepare(replace(shell("test -t 1 && echo tty"), tty=True))
     await asyncio.wait_for((await prepared.start(heard)).wait(), SECONDS)
     assert heard.stdout == b"tty\r\n"
+
+
+async def test_with_few_descriptors_a_terminal_is_refused_or_answers(pod: PodSandbox) -> None:
+    """However few are left: none is given that shows nothing of what is typed."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    answered = []
+    for spare in range(8):
+        try:
+            with descriptors(spare):
+                program = await container.exec(["cat"], tty=True)
+        except (SandboxError, OSError):
+            answered.append(False)
+            continue
+        with telling(container, program):
+            await program.write(b"there\n")
+            await shown(program, b"there\r\nthere\r\n")
+        await program.close()
+        answered.append(True)
+    assert (answered[0], answered[-1]) == (False, True)
+    await alone(container)
+
+
+async def test_a_program_whose_terminal_is_lost_is_ended(
+    pod: PodSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no descriptor is left for it: by exec, as a container's own, and at the gate."""
+    container = await pod.start(shell("exec sleep 1000"), Heard())
+    receive = socket.recv_fds
+
+    def full(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int], int, object]:
+        """Do as the kernel does for a process that has no descriptor left."""
+        data, fds, flags, address = receive(channel, size, most)
+        for fd in fds:
+            os.close(fd)
+        return data, [], flags | socket.MSG_CTRUNC, address
+
+    monkeypatch.setattr(socket, "recv_fds", full)
+    stubborn = "trap '' HUP; while :; do sleep 1000; done"
+    with pytest.raises(SandboxError, match="terminal cannot be taken: Too many open files"):
+        await container.exec(["sh", "-c", stubborn], tty=True)
+    await alone(container)
+    for start in (pod.prepare(shell(stubborn, tty=True)), pod.start(shell("", tty=True), Heard())):
+        with pytest.raises(SandboxError, match="terminal cannot be taken"):
+            await start
+    assert pod.containers == {container}
+
+
+async def alone(container: Container) -> None:
+    """Wait until only a container's own process is in it."""
+    async with asyncio.timeout(SECONDS):
+        while len(container.processes()) > 1:  # noqa: ASYNC110  other processes' doing
+            await asyncio.sleep(0.005)

@@ -7,7 +7,7 @@ Stdio.open ─► theirs ─► fork server ─► program
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -143,18 +143,23 @@ class Stdio:
         return made
 
     def started(self) -> None:
-        """Let go of the other side's ends; take the terminal, which the process has sent by now."""
+        """Let go of the other side's ends; take the terminal, which the process has sent by now.
+
+        Raises OSError if it cannot be taken: no descriptor is left here.
+        """
         self.release()
         if self._channel is None:
             return
-        with contextlib.suppress(OSError):  # it failed before it had a terminal: there is none
+        try:
             _, fds, _, _ = socket.recv_fds(self._channel, 1, 1)
-            if fds:
-                os.set_inheritable(fds[0], False)
-                self.output = End(fds[0])
-                self.input = End(os.dup(fds[0]))
-        self._channel.close()
-        self._channel = None
+        finally:
+            self._channel.close()  # before the terminal is duplicated: its number may be the last
+            self._channel = None
+        if not fds:  # the kernel drops what it finds no room for
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        os.set_inheritable(fds[0], False)
+        self.output = End(fds[0])
+        self.input = End(os.dup(fds[0]))
 
     def release(self) -> None:
         for fd in self.theirs:

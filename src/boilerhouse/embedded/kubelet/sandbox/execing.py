@@ -13,6 +13,7 @@ import os
 import signal
 from typing import Any, Literal
 
+from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.forkserver.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.kernel.stdio import Stdio
 from boilerhouse.embedded.kubelet.sandbox.execsession import Session
@@ -61,8 +62,9 @@ class Program:
             if session is not None:
                 session.release()
             raise
-        stdio.started()
-        return cls(child, stdio, request["argv"][0], session=session)
+        program = cls(child, stdio, request["argv"][0], session=session)
+        await program._take_streams()
+        return program
 
     @classmethod
     async def stand(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
@@ -81,8 +83,18 @@ class Program:
             raise
         finally:
             os.close(theirs)
-        stdio.started()
-        return cls(child, stdio, request["argv"][0], gate)
+        program = cls(child, stdio, request["argv"][0], gate)
+        await program._take_streams()
+        return program
+
+    async def _take_streams(self) -> None:
+        """Take our ends; a program that cannot be heard or spoken to is ended, not left silent."""
+        try:
+            self.stdio.started()
+        except OSError as error:
+            await self.close()
+            words = f"{self._name}: its terminal cannot be taken: {error.strerror}"
+            raise SandboxError(words) from error
 
     @property
     def stands(self) -> bool:
