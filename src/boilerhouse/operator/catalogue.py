@@ -1,6 +1,6 @@
 """Every kind and every lifecycle in one index, and the files that are generated of them.
 
-model.py, machine.py of each domain ─► catalogue ─┬─► crds()       embedded API, config/crd
+*/model.py, */machine.py of domains ─► catalogue ─┬─► crds()       embedded API, config/crd
                                                   └─► generated()  `boilerhouse gen`, tests
 """
 
@@ -50,7 +50,7 @@ def lifecycle_pages() -> dict[Path, str]:
         "Every object has a phase in `status.phase`. The operator writes it, everyone else reads"
         " it, and the API server refuses a phase that the lifecycle does not know, a transition"
         " that it does not have, and the removal of a phase. These pages are generated from the"
-        " tables in `src/boilerhouse/*/machine.py`.",
+        " tables in `src/boilerhouse/tenancy/*/machine.py`.",
         "",
         "| lifecycle | phases | born |",
         "|---|---|---|",

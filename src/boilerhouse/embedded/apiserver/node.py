@@ -1,6 +1,6 @@
 """The port through which a kubelet of our own answers for its Pods.
 
-client ─► pods/log, exec, attach, portforward, proxy ─► podlinks.py ─► Node (registered by name)
+client ─► pods/log, exec, attach, portforward, proxy ─► verbs/pods.py ─► Node (registered by name)
 
 The API server runs no containers. Whoever does registers a `Node` under the name of its Node
 object (`ApiServer.nodes`); without one the answer is the real server's: that node is not reachable.

@@ -2,7 +2,7 @@
 
 bytes ──► NAME.tmp (fsync) ──► rename onto NAME ──► fsync of the directory
 
-The rename is the only commit. The store's database has its own way (store.py).
+The rename is the only commit. The store's database has its own way (storage/store.py).
 """
 
 from __future__ import annotations

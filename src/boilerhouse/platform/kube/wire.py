@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True):
     """One call. Header names are lower case; `path` is decoded and starts with a slash.
 
     `ahead`: it may be answered before it is on disk, by a server that can. Only for who waits for
-    a later write of its own, not ahead, before anybody is told: see `store.py`.
+    a later write of its own, not ahead, before anybody is told: see `storage/store.py`.
     """
 
     method: str

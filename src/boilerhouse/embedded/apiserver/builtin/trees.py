@@ -33,7 +33,7 @@ _VALUES: Final[dict[str, dict[str, Any]]] = {
         "nullable": True,
     },
 }
-# What a schema may say about its parts is judged by crd_rules.py; the document leaves it open.
+# What a schema may say about its parts is judged by crd/rules.py; the document leaves it open.
 _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _ANYTHING: Final[dict[str, dict[str, Any]]] = {
     _APIEXTENSIONS + name: {"x-kubernetes-preserve-unknown-fields": True}

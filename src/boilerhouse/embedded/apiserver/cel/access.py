@@ -1,6 +1,6 @@
 """Reading what a rule names: fields of objects, entries of maps, items of lists.
 
-cel_compile.py, cel_macros.py ──► presence, reader, item_of
+compile.py, macros.py ──► presence, reader, item_of
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From the tree of a rule to a function: names and types are settled here, once.
 
-cel_syntax.Expr ──► Compiler ──► Compiled(type, run) ──► run({"self": …}) ──► value
+syntax.Expr ──► Compiler ──► Compiled(type, run) ──► run({"self": …}) ──► value
 
 Like the real server, a rule is type-checked against the schema when it is installed, so that most
 mistakes never reach an object. One method per form of the tree checks it and returns the closure

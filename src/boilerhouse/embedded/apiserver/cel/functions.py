@@ -1,6 +1,6 @@
 """The functions a rule may call: those of CEL and of Kubernetes' libraries that are honoured here.
 
-cel_compile.py ──► overloads(name) ──► Overload(receiver, takes, gives, run)
+compile.py ──► overloads(name) ──► Overload(receiver, takes, gives, run)
 
 Written as signatures, so that the table reads like the documentation. `list` and `map` take any
 element; `element` as result is the list's own. What Kubernetes has and this table has not is in

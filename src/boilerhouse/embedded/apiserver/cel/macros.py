@@ -1,6 +1,6 @@
 """Macros of CEL: `has`, the loops over lists and maps, and optional values.
 
-cel_compile.Compiler ──► compile_macro, compile_optional
+compile.Compiler ──► compile_macro, compile_optional
 
 A macro's arguments are not evaluated before it: a loop binds a name and evaluates its body once an
 item. Apart from the compiler, which is called back for the parts.

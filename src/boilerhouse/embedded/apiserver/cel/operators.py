@@ -1,6 +1,6 @@
 """The operators of CEL as closures, chosen by the types of their operands.
 
-cel_compile.Compiler ──► arithmetic, logic ──► run
+compile.Compiler ──► arithmetic, logic ──► run
 
 Equality follows the schema: lists of type set and map compare without regard to order.
 """

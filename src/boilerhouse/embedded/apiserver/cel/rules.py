@@ -7,7 +7,7 @@ is a transition rule: it runs only when there is an old value that is *the same 
 map entries by key, items of map lists by their keys). Any other rule that fails on a part which an
 update does not touch is forgiven, as in ratchet.py.
 
-The language is ours (cel_syntax, cel_types, cel_compile and their neighbours; ADR 0008) because a
+The language is ours (syntax.py, types.py, compile.py and their neighbours; ADR 0008) because a
 rule must mean here what it means on a real server: typed by the schema, lengths in characters,
 lists of type set compared as sets. A function that is missing is refused by name at install. A real
 server also estimates what a rule may cost and refuses dear ones at install; here, as there, what it

@@ -1,6 +1,6 @@
 """The grammar of CEL: from the text of a rule to a tree.
 
-text ──► tokens ──► Parser ──► Expr tree ──► cel_compile.py
+text ──► tokens ──► Parser ──► Expr tree ──► compile.py
 
 Only what the language itself says is known here: names and types are the compiler's business.
 """

@@ -1,6 +1,6 @@
 """The types of CEL, and which of them each place in a schema has.
 
-schema_node.Node ──► type_of ──► Type ──► cel_compile.py
+schemas/node.Node ──► type_of ──► Type ──► compile.py
 
 A value that comes from an object is JSON and stays so until a leaf is read: `Type.convert` then
 makes a number a float, a `date-time` a Timestamp. Containers that a rule builds itself (`node` is

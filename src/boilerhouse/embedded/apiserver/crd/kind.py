@@ -2,7 +2,7 @@
 
 CRD ──► default_crd, HOOKS (status, validate) ──► store ──► kind_from_crd ──► Registry
 
-A definition is judged when it is written (crd_rules.py), so that whatever is stored can be served.
+A definition is judged when it is written (rules.py), so that whatever is stored can be served.
 Names that another kind already has do not make it wrong: it is stored, and says in its conditions
 that it is not served.
 """

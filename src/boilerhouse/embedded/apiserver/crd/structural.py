@@ -1,6 +1,6 @@
 """Is a CRD's schema one that can be served? Structural, free of forbidden words, defaults valid.
 
-CRD ──► crd_rules.py ──► schema_causes ──► causes (paths inside the schema)
+CRD ──► rules.py ──► schema_causes ──► causes (paths inside the schema)
 
 A structural schema says the type of everything it names, outside of allOf, anyOf, oneOf and not,
 which may only narrow values further. That is what makes pruning and defaulting possible at all.

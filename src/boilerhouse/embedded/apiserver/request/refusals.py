@@ -1,7 +1,7 @@
 """The answers that are not a success, worded as the real server words them.
 
 Clients read `reason` and `details`, people read the message, and scripts out there match both:
-so each refusal has one place. Verbs raise them, `server.py` renders them.
+so each refusal has one place. Verbs raise them, `apiserver/server.py` renders them.
 """
 
 from __future__ import annotations

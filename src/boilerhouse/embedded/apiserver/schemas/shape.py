@@ -1,6 +1,6 @@
 """Two checks that look at more than one value: unique list items, and embedded resources.
 
-schema_validate.Check ──► list_causes, embedded_causes
+validate.Check ──► list_causes, embedded_causes
 
 Their paths spell a map's entry `labels[app]`, where the value checks spell it `labels.app`; clients
 see both forms from a real server.

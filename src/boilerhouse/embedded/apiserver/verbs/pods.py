@@ -2,7 +2,7 @@
 
 binding   ──► spec.nodeName, once
 eviction  ──► a delete, unless a disruption budget forbids it now
-log, exec, attach, portforward, proxy ──► Node (node.py)
+log, exec, attach, portforward, proxy ──► Node (apiserver/node.py)
 """
 
 from __future__ import annotations

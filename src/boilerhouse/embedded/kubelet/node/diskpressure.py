@@ -1,7 +1,7 @@
 """Watches the room on the data directory's disk, and keeps the control plane able to write.
 
     each second: statvfs ─► too little? ─► pressed: Node condition, scheduler, health, log, metric
-                       │                └─► growth: whoever writes on is frozen (guard.py)
+                       │                └─► growth: whoever writes on is frozen (disk/guard.py)
                        └─► nearly none? ─► a few pieces of the reserve (ballast.py)
     room again ─► the reserve is filled ─► not pressed
 

@@ -71,7 +71,7 @@ class FreeSpace:
 
 
 class Watched(Protocol):
-    """An instance whose disk use is counted (`diskguard.py`)."""
+    """An instance whose disk use is counted (`guard.py`)."""
 
     @property
     def directory(self) -> Path:

@@ -4,7 +4,7 @@ agent starts, files were restored, a larger diskGb ─► impose ─► the tena
 a restore begins ─► lift: the size of its own files never refuses a restore
 
 A file system with quotas is the administrator's to have. Without one, or if it fails, `holds` is
-false and the tenant is frozen at its limit instead (diskguard.py).
+false and the tenant is frozen at its limit instead (guard.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 save    ─► take(SAVE) ─► keep() once the snapshot is committed: it never needs to run again
 restore ─► take(RESTART | LIVE) ─► kill() | let_go()
 thaw, any failure of a save ─► let_go()
-disk full (diskguard.py) ─► fill() ─► make_room()
+disk full (disk/guard.py) ─► fill() ─► make_room()
 
 A full disk gives way to a save or a restore, which halt the tenant anyway, and takes it back when
 they let go of it.
