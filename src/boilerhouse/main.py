@@ -1,7 +1,6 @@
 """Where the program begins: `boilerhouse …` and `python -m boilerhouse.main …`.
 
 boilerhouse agent | snapshot-helper ─► that program, and nothing else imported
-boilerhouse up …                    ─► the server, if nothing about the line needs explaining
 boilerhouse …                       ─► the command line
 """
 
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 
 
 def main() -> None:
@@ -21,8 +19,6 @@ def main() -> None:
             from boilerhouse.node.agent.__main__ import main as run
         case ["snapshot-helper"]:
             from boilerhouse.node.helper.__main__ import main as run
-        case ["up", *words]:
-            run = partial(_up, words)
         case _:
             run = _command_line
     run()
@@ -41,22 +37,6 @@ def _open_what_is_closed() -> None:
             os.set_inheritable(number, True)
             stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
-
-
-def _up(words: list[str]) -> None:
-    from boilerhouse.run.startup import import_structlog_alone, imports, read_up, require_embedded
-
-    line = read_up(words)
-    if line is None:
-        return _command_line()
-    try:
-        require_embedded()
-        with imports():
-            import_structlog_alone()
-            from boilerhouse.run.up import run
-        sys.exit(run(line))
-    except KeyboardInterrupt:  # before there was anything to stop
-        sys.exit(130)
 
 
 def _command_line() -> None:

@@ -14,9 +14,7 @@ import typer
 
 from boilerhouse.cli import image, remote, snapshot_line
 from boilerhouse.cli.plainhelp import plain_help
-from boilerhouse.run.startup import UpLine, imports, require_embedded
-
-_UP = UpLine()
+from boilerhouse.run.startup import imports, require_embedded
 
 app = typer.Typer(
     name="boilerhouse",
@@ -73,24 +71,24 @@ def up(
             metavar="DIRECTORY",
             show_default=False,
         ),
-    ] = _UP.data,
+    ] = None,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
             help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY.",
         ),
-    ] = _UP.host,
+    ] = "127.0.0.1",
     port: Annotated[
         int,
         typer.Option(metavar="PORT", help="Port of the REST API; 0 is any.", min=0, max=65535),
-    ] = _UP.port,
+    ] = 3000,
     kube_host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS", help="Address of the Kubernetes API. Loopback unless you mean it."
         ),
-    ] = _UP.kube_host,
+    ] = "127.0.0.1",
     kube_port: Annotated[
         int | None,
         typer.Option(
@@ -101,13 +99,13 @@ def up(
             max=65535,
             show_default=False,
         ),
-    ] = _UP.kube_port,
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option(
             "--strict", help="Do not start where limits of memory and CPU cannot be enforced."
         ),
-    ] = _UP.strict,
+    ] = False,
     reserve: Annotated[
         int | None,
         typer.Option(
@@ -117,7 +115,7 @@ def up(
             metavar="SIZE",
             show_default=False,
         ),
-    ] = _UP.reserve,
+    ] = None,
     unsandboxed: Annotated[
         bool, typer.Option("--unsandboxed", help="Not possible; says why.", hidden=True)
     ] = False,
@@ -138,7 +136,7 @@ def up(
         raise typer.Exit(1)
     require_embedded()
     with imports():
-        from boilerhouse.run.up import run
+        from boilerhouse.run.up import UpLine, run
     raise typer.Exit(run(UpLine(data, host, port, kube_host, kube_port, strict, reserve)))
 
 

@@ -20,7 +20,6 @@ from boilerhouse.platform.kube.leader import Elector
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.run.descriptors import COMMANDS
-from boilerhouse.run.startup import without
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
 from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.agents import Agents
@@ -139,7 +138,5 @@ async def household(
             await stack.enter_async_context(house.running())
             for informer in house.informers:
                 await informer.wait_synced()
-            # Litestar offers pydantic and attrs to whoever has them; our models are neither.
-            with without("pydantic", "attr", "attrs"):
-                await stack.enter_async_context(serving(house, bound))
+            await stack.enter_async_context(serving(house, bound))
         yield running

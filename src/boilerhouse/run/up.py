@@ -16,6 +16,7 @@ import shutil
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -43,7 +44,6 @@ from boilerhouse.run.localimages import LocalImages
 from boilerhouse.run.localplatform import LocalPlatform
 from boilerhouse.run.outlet import STDOUT, complain
 from boilerhouse.run.product import Product
-from boilerhouse.run.startup import UpLine
 from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
 from boilerhouse.tenancy.snapshots.agents import Agents
@@ -51,6 +51,18 @@ from boilerhouse.tenancy.snapshots.agents import Agents
 SWITCH = 0.001  # seconds for which the event loop waits for a thread of ours that computes
 
 log = structlog.get_logger()
+
+
+class UpLine(NamedTuple):
+    """What `up` is told."""
+
+    data: Path | None  # None = the user's own data directory
+    host: str
+    port: int
+    kube_host: str
+    kube_port: int | None  # None = the one used before, else a free one
+    strict: bool
+    reserve: int | None  # bytes of disk kept back; None = a share of it
 
 
 def run(line: UpLine) -> int:

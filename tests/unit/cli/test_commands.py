@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from boilerhouse.cli.app import app
 from boilerhouse.operator import catalogue
 from boilerhouse.run import logs
-from boilerhouse.run.startup import read_up
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,7 +66,7 @@ def test_the_program_starts_as_a_module() -> None:
 
 INTERRUPTED = """
 import os, signal, sys
-module, sys.argv = sys.argv[1], ["boilerhouse", "snapshot", "ls"]
+module, sys.argv = sys.argv[1], ["boilerhouse", *sys.argv[2:]]
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == module:
@@ -79,12 +77,21 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "structlog", "boilerhouse.cli.app", "httpx2"])
-def test_a_key_while_it_still_imports(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("typer", "snapshot ls"),
+        ("structlog", "snapshot ls"),
+        ("boilerhouse.cli.app", "snapshot ls"),
+        ("httpx2", "snapshot ls"),
+        ("boilerhouse.run.up", "up"),
+        ("uvloop", "up --port 0"),
+    ],
+)
+def test_a_key_while_it_still_imports(module: str, words: str) -> None:
     """Ctrl-C is exit code 130 and no word, however early it comes."""
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True, check=False
-    )
+    line = [sys.executable, "-c", INTERRUPTED, module, *words.split()]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
@@ -156,49 +163,3 @@ def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["--data", "here", "--port", "0"],
-        ["--data=a=b", "--kube-port=6443", "--host", "::1"],
-        ["--kube-host", "0.0.0.0", "--port", "65535", "--port", "1"],
-    ],
-)
-def test_a_plain_up_is_read_as_the_command_line_reads_it(words: list[str]) -> None:
-    """The short way into `up` gives every option the value that the long way gives it."""
-    line = read_up(words)
-    assert line is not None
-    up = get_command(app).commands["up"]  # type: ignore[attr-defined]  # it is a group
-    params = up.make_context("up", list(words)).params
-    assert {name: params.pop(name) for name in line._fields} == line._asdict()
-    assert not any(params.values())  # what the short way does not know was not asked for
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"],
-        ["-h"],
-        ["extra"],
-        ["--data"],
-        ["--data="],
-        ["--data", "--port"],
-        ["--port", "65536"],
-        ["--port", "-1"],
-        ["--port", "٣"],
-        ["--kube_port", "1"],
-        ["--kube-port", "x"],
-        ["--unknown", "1"],
-        ["--strict"],
-        ["--strict", "yes"],
-        ["--strict=yes"],
-        ["--unsandboxed"],
-        ["--", "--port", "1"],
-    ],
-)
-def test_what_needs_explaining_is_left_to_the_command_line(words: list[str]) -> None:
-    """Help, mistakes and anything unusual go the long way, which has the words for them."""
-    assert read_up(words) is None
