@@ -21,6 +21,7 @@ import structlog
 
 from boilerhouse.core.condition import find
 from boilerhouse.core.errors import Retry, Terminal
+from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import Key
@@ -49,23 +50,19 @@ from boilerhouse.tenancy.claims.seen import (
     DeleteClaim,
     DeletePod,
     DeliverIdentity,
-    Do,
     LookAtUsage,
     LookForRival,
     LookUpPrevious,
     LookUpSnapshot,
     NoteActivity,
     Plan,
-    RemoveFinalizer,
     Restore,
     RunHook,
     Save,
     Seen,
     Step,
     Thaw,
-    Wait,
     WriteIntent,
-    WriteStatus,
 )
 from boilerhouse.tenancy.claims.snapshots import Refused
 from boilerhouse.tenancy.instances.build import cold_pod

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from boilerhouse.core.plan import Wait
 from boilerhouse.tenancy.claims.deciding.keeping import keep
 from boilerhouse.tenancy.claims.deciding.obtaining import obtain
 from boilerhouse.tenancy.claims.deciding.releasing import let_go, release, stay
@@ -22,7 +23,7 @@ from boilerhouse.tenancy.claims.deciding.status import (
 )
 from boilerhouse.tenancy.claims.deciding.trying import ATTEMPTS, patiently
 from boilerhouse.tenancy.claims.machine import ClaimPhase
-from boilerhouse.tenancy.claims.seen import ClaimSeen, DeletePod, Plan, Seen, Wait
+from boilerhouse.tenancy.claims.seen import ClaimSeen, DeletePod, Plan, Seen
 
 __all__ = ["ATTEMPTS", "IDENTITY_DELIVERED", "INSTANCE_READY", "decide", "error_reason"]
 

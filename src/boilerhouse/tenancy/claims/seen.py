@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from boilerhouse.core.names import FINALIZER, claim_name
+from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.core.setback import Setback
 from boilerhouse.tenancy.claims.deciding.rounds import release_of
 from boilerhouse.tenancy.claims.intent import Intent
@@ -245,11 +246,6 @@ class LookAtUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Let the Claim go: nothing is left to clean up."""
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteClaim:
     """Delete a Claim whose release was asked for over REST, or that was Released long ago."""
 
@@ -276,21 +272,6 @@ Step = (
 
 
 @dataclass(frozen=True, slots=True)
-class Do:
-    """Carry out steps, beside each other."""
-
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
-    """Write the status, if the Claim is still as it was seen; then tell why as an Event."""
-
-    status: ClaimStatus
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class WriteIntent:
     """Choose a Pod, or none, if the Claim is still as it was seen."""
 
@@ -302,12 +283,4 @@ class NoteActivity:
     """Write down that the tenant is active now, if the Claim is still as it was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Do nothing until something happens, or until it is time to look again."""
-
-    why: str
-    again_in: timedelta | None = None
-
-
-Plan = Do | WriteStatus | WriteIntent | NoteActivity | Wait
+Plan = Do[Step] | WriteStatus[ClaimStatus] | WriteIntent | NoteActivity | Wait

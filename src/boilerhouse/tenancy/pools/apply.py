@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from boilerhouse.core.names import READY
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import Key
@@ -23,18 +24,13 @@ from boilerhouse.tenancy.pools import build
 from boilerhouse.tenancy.pools.machine import PoolPhase
 from boilerhouse.tenancy.pools.objects import POOLS, Pool
 from boilerhouse.tenancy.pools.seen import (
-    AddFinalizer,
     CreatePod,
     DeletePod,
-    Do,
     LabelPod,
     Plan,
     PoolSeen,
-    RemoveFinalizer,
     Seen,
     Step,
-    Wait,
-    WriteStatus,
 )
 
 log = structlog.get_logger(__name__)

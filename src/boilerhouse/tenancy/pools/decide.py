@@ -22,22 +22,18 @@ from msgspec import structs
 from boilerhouse.core.condition import ConditionStatus, with_condition
 from boilerhouse.core.names import MANAGED, READY, WARMING, warm_pod_name
 from boilerhouse.core.names import POOL as POOL_LABEL
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.pools.machine import POOL, PoolPhase
 from boilerhouse.tenancy.pools.model import PoolStatus
 from boilerhouse.tenancy.pools.seen import (
-    AddFinalizer,
     CreatePod,
     DeletePod,
-    Do,
     LabelPod,
     Plan,
     PoolSeen,
-    RemoveFinalizer,
     Seen,
     Step,
-    Wait,
-    WriteStatus,
 )
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 
 from boilerhouse.core.names import FINALIZER
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.core.setback import Setback
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.pools.model import PoolStatus
@@ -69,40 +70,7 @@ class LabelPod:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Hold the Pool, so that its Pods are drained by what they carry and not by who owned them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Let the Pool go: no unclaimed Pod is left."""
-
-
 Step = CreatePod | DeletePod | LabelPod | AddFinalizer | RemoveFinalizer
 
 
-@dataclass(frozen=True, slots=True)
-class Do:
-    """Carry out steps, beside each other."""
-
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
-    """Write the status, if the Pool is still as it was seen."""
-
-    status: PoolStatus
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Do nothing until something happens, or until it is time to look again."""
-
-    why: str
-    again_in: timedelta | None = None
-
-
-Plan = Do | WriteStatus | Wait
+Plan = Do[Step] | WriteStatus[PoolStatus] | Wait

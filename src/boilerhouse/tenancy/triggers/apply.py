@@ -13,13 +13,14 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.difference import difference
+from boilerhouse.core.plan import Wait
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import Conflict, NotFound
 from boilerhouse.platform.loop.events import Events
-from boilerhouse.tenancy.triggers.decide import Plan, Seen, Wait
+from boilerhouse.tenancy.triggers.decide import Plan, Seen
 from boilerhouse.tenancy.triggers.model import TriggerStatus
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
 
@@ -68,5 +69,5 @@ class Applier:
         self.triggers.observe(written)
         if seen.status.phase != plan.status.phase:
             log.warning("trigger.not_built", trigger=seen.name)
-            self.events.tell(TRIGGERS, written, "NotBuilt", plan.status.detail, type="Warning")
+            self.events.tell(TRIGGERS, written, plan.reason, plan.status.detail, type="Warning")
         return None

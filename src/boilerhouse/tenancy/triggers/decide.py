@@ -12,10 +12,12 @@ from datetime import datetime
 from msgspec import structs
 
 from boilerhouse.core.condition import ConditionStatus, with_condition
+from boilerhouse.core.plan import Wait, WriteStatus
 from boilerhouse.tenancy.triggers.machine import TRIGGER, TriggerPhase
 from boilerhouse.tenancy.triggers.model import TriggerStatus
 
 ADAPTER_READY = "AdapterReady"
+REASON = "NotBuilt"
 NOT_BUILT = (
     "triggers are not built yet: nothing listens, and no event will wake a tenant; until they are,"
     " let your own program call POST /api/v1/tenants/{id}/claim"
@@ -34,21 +36,7 @@ class Seen:
     status: TriggerStatus
 
 
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
-    """Write the status, if the Trigger is still as it was seen."""
-
-    status: TriggerStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """There is nothing to do."""
-
-    why: str
-
-
-Plan = WriteStatus | Wait
+Plan = WriteStatus[TriggerStatus] | Wait
 
 
 def decide(seen: Seen) -> Plan:
@@ -63,10 +51,10 @@ def decide(seen: Seen) -> Plan:
             before.conditions,
             ADAPTER_READY,
             ConditionStatus.FALSE,
-            "NotBuilt",
+            REASON,
             NOT_BUILT,
             generation=seen.generation,
             now=seen.now,
         ),
     )
-    return Wait(NOT_BUILT) if status == before else WriteStatus(status)
+    return Wait(NOT_BUILT) if status == before else WriteStatus(status, REASON)

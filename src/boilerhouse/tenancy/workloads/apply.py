@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from boilerhouse.core.condition import find
+from boilerhouse.core.plan import AddFinalizer, Do, Wait, WriteStatus
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import Key
@@ -19,15 +20,7 @@ from boilerhouse.tenancy.workloads import build
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
 from boilerhouse.tenancy.workloads.model import WorkloadStatus
 from boilerhouse.tenancy.workloads.objects import WORKLOADS, Workload
-from boilerhouse.tenancy.workloads.seen import (
-    AddFinalizer,
-    Do,
-    Plan,
-    Seen,
-    Wait,
-    WorkloadSeen,
-    WriteStatus,
-)
+from boilerhouse.tenancy.workloads.seen import Plan, Seen, WorkloadSeen
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +41,8 @@ class Applier:
         match plan:
             case Wait(_, again_in):
                 return again_in
-            case Do(step):
-                held = isinstance(step, AddFinalizer)
+            case Do(steps):
+                held = AddFinalizer() in steps
                 await self._patch(workload, build.finalizers_patch(workload, held=held))
             case WriteStatus(status, reason):
                 patch = build.status_patch(workload, status)

@@ -13,17 +13,10 @@ from datetime import timedelta
 from msgspec import structs
 
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.workloads.machine import WORKLOAD, WorkloadPhase
 from boilerhouse.tenancy.workloads.model import WorkloadStatus
-from boilerhouse.tenancy.workloads.seen import (
-    AddFinalizer,
-    Do,
-    Plan,
-    RemoveFinalizer,
-    Seen,
-    Wait,
-    WriteStatus,
-)
+from boilerhouse.tenancy.workloads.seen import Plan, Seen
 
 SOONEST = timedelta(seconds=1)
 LATEST = timedelta(minutes=1)
@@ -43,7 +36,7 @@ def decide(seen: Seen) -> Plan:
     if workload.deleting:
         return _part(seen)
     if not workload.held:
-        return Do(AddFinalizer())
+        return Do((AddFinalizer(),))
     same_spec = workload.status.observed_generation == workload.generation
     reasons = (*seen.faults, *seen.missing)
     phase = workload.status.phase
@@ -58,7 +51,7 @@ def decide(seen: Seen) -> Plan:
 
 def _part(seen: Seen) -> Plan:
     if not seen.claims:
-        return Do(RemoveFinalizer()) if seen.workload.held else Wait("being deleted")
+        return Do((RemoveFinalizer(),)) if seen.workload.held else Wait("being deleted")
     named = ", ".join(seen.claims[:SHOWN])
     more = f" and {len(seen.claims) - SHOWN} more" if len(seen.claims) > SHOWN else ""
     why = f"claims still need it: {named}{more}; release them first"
@@ -143,5 +136,5 @@ def _stated(
     )
 
 
-def _written(seen: Seen, status: WorkloadStatus, reason: str) -> WriteStatus | None:
+def _written(seen: Seen, status: WorkloadStatus, reason: str) -> WriteStatus[WorkloadStatus] | None:
     return None if status == seen.workload.status else WriteStatus(status, reason)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from boilerhouse.core.names import FINALIZER
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.workloads.model import WorkloadStatus
 
 
@@ -38,40 +39,7 @@ class Seen:
     unenforced: str = ""  # why limits of memory and CPU are not enforced where instances run
 
 
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Hold the Workload while claims need it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Let the Workload go: no claim needs it."""
-
-
 Step = AddFinalizer | RemoveFinalizer
 
 
-@dataclass(frozen=True, slots=True)
-class Do:
-    """Carry out one step."""
-
-    step: Step
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
-    """Write the status, if the Workload is still as it was seen."""
-
-    status: WorkloadStatus
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Do nothing until something happens, or until it is time to look again."""
-
-    why: str
-    again_in: timedelta | None = None
-
-
-Plan = Do | WriteStatus | Wait
+Plan = Do[Step] | WriteStatus[WorkloadStatus] | Wait

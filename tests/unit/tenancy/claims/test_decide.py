@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.names import TENANT_RULE
+from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.tenancy.claims.deciding.obtaining import LOOK_SOON, keeps_choice
 from boilerhouse.tenancy.claims.intent import Intent, cold
@@ -23,12 +24,8 @@ from boilerhouse.tenancy.claims.seen import (
     DeleteClaim,
     DeletePod,
     DeliverIdentity,
-    Do,
     LookForRival,
-    RemoveFinalizer,
-    Wait,
     WriteIntent,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import Blueprint, ClaimRef
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from boilerhouse.core.names import FINALIZER
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.core.setback import Setback
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.pools.decide import (
@@ -23,18 +24,7 @@ from boilerhouse.tenancy.pools.decide import (
 )
 from boilerhouse.tenancy.pools.machine import PoolPhase
 from boilerhouse.tenancy.pools.model import PoolStatus
-from boilerhouse.tenancy.pools.seen import (
-    AddFinalizer,
-    CreatePod,
-    DeletePod,
-    Do,
-    LabelPod,
-    PoolSeen,
-    RemoveFinalizer,
-    Seen,
-    Wait,
-    WriteStatus,
-)
+from boilerhouse.tenancy.pools.seen import CreatePod, DeletePod, LabelPod, PoolSeen, Seen
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from boilerhouse.core.condition import ConditionStatus, find
-from boilerhouse.tenancy.triggers.decide import NOT_BUILT, Seen, Wait, WriteStatus, decide
+from boilerhouse.core.plan import Wait, WriteStatus
+from boilerhouse.tenancy.triggers.decide import NOT_BUILT, Seen, decide
 from boilerhouse.tenancy.triggers.machine import TriggerPhase
 from boilerhouse.tenancy.triggers.model import TriggerStatus
 

@@ -11,18 +11,11 @@ import pytest
 
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.names import FINALIZER
+from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.workloads.decide import decide
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
 from boilerhouse.tenancy.workloads.model import WorkloadStatus
-from boilerhouse.tenancy.workloads.seen import (
-    AddFinalizer,
-    Do,
-    RemoveFinalizer,
-    Seen,
-    Wait,
-    WorkloadSeen,
-    WriteStatus,
-)
+from boilerhouse.tenancy.workloads.seen import Plan, Seen, WorkloadSeen
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 P = WorkloadPhase
@@ -38,14 +31,14 @@ def seen(phase: WorkloadPhase = P.CREATING, **changes: Any) -> Seen:
     return Seen(now=NOW, workload=replace(workload, **of), **changes)
 
 
-def written(plan: object) -> WorkloadStatus:
+def written(plan: Plan) -> WorkloadStatus:
     assert isinstance(plan, WriteStatus), plan
     return plan.status
 
 
 def test_it_is_held_first() -> None:
     """A workload must not go while claims need it."""
-    assert decide(seen(finalizers=())) == Do(AddFinalizer())
+    assert decide(seen(finalizers=())) == Do((AddFinalizer(),))
 
 
 def test_a_sound_spec_with_all_it_needs_is_ready() -> None:
@@ -139,7 +132,7 @@ def test_deletion_is_blocked_visibly_while_claims_need_it() -> None:
 def test_without_claims_it_is_let_go() -> None:
     """Whatever its phase."""
     for phase in P:
-        assert decide(seen(phase, deleting=True)) == Do(RemoveFinalizer())
+        assert decide(seen(phase, deleting=True)) == Do((RemoveFinalizer(),))
     assert isinstance(decide(seen(deleting=True, finalizers=("another",))), Wait)
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from msgspec import structs
 
 from boilerhouse.core.condition import find
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.deciding.status import (
     DISK_FULL,
     IDENTITY_DELIVERED,
@@ -24,18 +25,16 @@ from boilerhouse.tenancy.claims.deciding.status import (
 )
 from boilerhouse.tenancy.claims.deciding.trying import NOW, patiently
 from boilerhouse.tenancy.claims.machine import ClaimPhase
-from boilerhouse.tenancy.claims.model import Endpoint
+from boilerhouse.tenancy.claims.model import ClaimStatus, Endpoint
 from boilerhouse.tenancy.claims.seen import (
     AskChanges,
     ClaimSeen,
     DeliverIdentity,
-    Do,
     LookAtUsage,
     NoteActivity,
     Plan,
     Seen,
-    Wait,
-    WriteStatus,
+    Step,
 )
 from boilerhouse.tenancy.idle.verdict import Ask, Keep, Restamp, verdict
 from boilerhouse.tenancy.instances.seen import InstanceSeen
@@ -90,7 +89,7 @@ def what_became(claim: ClaimSeen, pod: InstanceSeen | None) -> str:
     return f"has ended: {pod.ended}" if pod.ended else ""
 
 
-def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus | None:
+def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus[ClaimStatus] | None:
     """Write what has changed about the instance; None if the status says so already."""
     status = moved(claim, ClaimPhase.ACTIVE, claim.status.detail)
     status = with_instance(seen, status, pod)
@@ -107,13 +106,13 @@ def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus | None
     return WriteStatus(status, DISK_FULL if full else stated.reason)
 
 
-def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do | Wait:
+def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do[Step] | Wait:
     if is_true(claim.status.conditions, IDENTITY_DELIVERED):
         return Wait("")
     return patiently(seen, DeliverIdentity(pod.name, pod.uid))
 
 
-def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do | Wait:
+def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do[Step] | Wait:
     if not pod.overlays or spec is None or seen.usage is None:
         return Wait("")
     if seen.usage.due_in > NOW:

@@ -16,6 +16,7 @@ from datetime import timedelta
 from msgspec import structs
 
 from boilerhouse.core.names import READY, TENANT_RULE, is_tenant_id
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.tenancy.claims import intent as intents
 from boilerhouse.tenancy.claims.deciding import restoring
@@ -39,16 +40,13 @@ from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
     CreatePod,
     DeletePod,
-    Do,
     LookAtUsage,
     LookForRival,
     Plan,
     RunHook,
     Seen,
     Step,
-    Wait,
     WriteIntent,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase

@@ -19,6 +19,7 @@ from datetime import timedelta
 from msgspec import structs
 
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.tenancy.claims.deciding.keeping import what_became
 from boilerhouse.tenancy.claims.deciding.rounds import DELAYS, TRIES, release_of
 from boilerhouse.tenancy.claims.deciding.rounds import failed as failed_round
@@ -44,19 +45,15 @@ from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
     DeleteClaim,
     DeletePod,
-    Do,
     LookAtUsage,
     LookUpSnapshot,
     Plan,
-    RemoveFinalizer,
     RunHook,
     Save,
     SavedSeen,
     Seen,
     Step,
     Thaw,
-    Wait,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import InstanceSeen
 from boilerhouse.tenancy.workloads.model import Filesystem, OnFailure, WorkloadSpec
@@ -156,7 +153,9 @@ def _hook(
     )
 
 
-def _written_down(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, saved: SavedSeen) -> WriteStatus:
+def _written_down(
+    seen: Seen, claim: ClaimSeen, pod: InstanceSeen, saved: SavedSeen
+) -> WriteStatus[ClaimStatus]:
     refs = structs.replace(_refs(seen, claim), saved=saved.digest)
     past = structs.replace(release_of(claim.status), saved_of=pod.incarnation)
     status = moved(claim, ClaimPhase.RELEASING, claim.status.detail)

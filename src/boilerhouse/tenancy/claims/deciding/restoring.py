@@ -23,12 +23,12 @@ from msgspec import structs
 
 from boilerhouse.core.condition import ConditionStatus
 from boilerhouse.core.names import RESTORE_PREVIOUS
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.deciding.status import DATA_RESTORED, moved, stating
 from boilerhouse.tenancy.claims.deciding.trying import setback_of, waiting
 from boilerhouse.tenancy.claims.model import ClaimStatus, SnapshotRefs, Source
 from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
-    Do,
     LookUpPrevious,
     LookUpSnapshot,
     Mode,
@@ -36,8 +36,6 @@ from boilerhouse.tenancy.claims.seen import (
     Restore,
     RunHook,
     Seen,
-    Wait,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import InstanceSeen
 from boilerhouse.tenancy.workloads.model import OnFailure
@@ -65,7 +63,7 @@ def wanted(claim: ClaimSeen, stored: str | None) -> str:
     return stored if stored and claim.resume else ""
 
 
-def written_down(seen: Seen, claim: ClaimSeen) -> WriteStatus | None:
+def written_down(seen: Seen, claim: ClaimSeen) -> WriteStatus[ClaimStatus] | None:
     """Write what will be restored, before anything is; None if it is written, or there is none."""
     if claim.status.snapshot is not None or not wanted(claim, seen.stored):
         return None
@@ -182,6 +180,6 @@ _WAYS_OUT = (
 )
 
 
-def _refs(claim: ClaimSeen, refs: SnapshotRefs, reason: str) -> WriteStatus:
+def _refs(claim: ClaimSeen, refs: SnapshotRefs, reason: str) -> WriteStatus[ClaimStatus]:
     status = moved(claim, claim.status.phase, claim.status.detail)
     return WriteStatus(structs.replace(status, snapshot=refs), reason)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from msgspec import structs
 
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
+from boilerhouse.core.plan import WriteStatus
 from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.tenancy.claims.deciding.rounds import opened
 from boilerhouse.tenancy.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus
-from boilerhouse.tenancy.claims.seen import ClaimSeen, Seen, UsageSeen, WriteStatus
+from boilerhouse.tenancy.claims.seen import ClaimSeen, Seen, UsageSeen
 from boilerhouse.tenancy.instances.seen import InstanceSeen
 
 SAID = 1024  # characters of a detail that a condition repeats
@@ -51,29 +52,35 @@ def moved(claim: ClaimSeen, phase: ClaimPhase, detail: str) -> ClaimStatus:
     )
 
 
-def go(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus:
+def go(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus[ClaimStatus]:
     return WriteStatus(moved(claim, phase, detail), reason)
 
 
-def leave(claim: ClaimSeen, reason: str, detail: str, *, drop: bool = False) -> WriteStatus:
+def leave(
+    claim: ClaimSeen, reason: str, detail: str, *, drop: bool = False
+) -> WriteStatus[ClaimStatus]:
     """Begin a round of release, `detail` says why; `drop`: without saving."""
     status = moved(claim, ClaimPhase.RELEASING, detail)
     release = opened(claim.status, claim.again, detail, drop=drop)
     return WriteStatus(structs.replace(status, release=release), reason)
 
 
-def said(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus | None:
+def said(
+    claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
+) -> WriteStatus[ClaimStatus] | None:
     """Write the phase with its detail; None if the status says so already."""
     plan = go(claim, phase, reason, detail)
     return None if plan.status == claim.status else plan
 
 
-def failed(seen: Seen, claim: ClaimSeen, reason: str, detail: str) -> WriteStatus | None:
+def failed(
+    seen: Seen, claim: ClaimSeen, reason: str, detail: str
+) -> WriteStatus[ClaimStatus] | None:
     """Write Error, with the reason where whoever asks later finds it; None if it is there."""
     return _without(seen, claim, ClaimPhase.ERROR, reason, detail)
 
 
-def recovered(seen: Seen, claim: ClaimSeen, detail: str) -> WriteStatus:
+def recovered(seen: Seen, claim: ClaimSeen, detail: str) -> WriteStatus[ClaimStatus]:
     """Leave Error, which is always a change."""
     plan = _without(seen, claim, ClaimPhase.PENDING, "Recovered", detail)
     assert plan is not None, "another phase is another status"
@@ -82,7 +89,7 @@ def recovered(seen: Seen, claim: ClaimSeen, detail: str) -> WriteStatus:
 
 def _without(
     seen: Seen, claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
-) -> WriteStatus | None:
+) -> WriteStatus[ClaimStatus] | None:
     """Write a phase in which there is no instance to be used, and why there is none."""
     stated = (ConditionStatus.FALSE, reason, detail[:SAID])
     status = stating(seen, moved(claim, phase, detail), INSTANCE_READY, *stated)

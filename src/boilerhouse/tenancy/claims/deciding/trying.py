@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from boilerhouse.core.plan import Do, Wait
 from boilerhouse.core.setback import Setback
 from boilerhouse.tenancy.claims.deciding.status import failed, said
 from boilerhouse.tenancy.claims.machine import ClaimPhase
-from boilerhouse.tenancy.claims.seen import ClaimSeen, Do, Plan, Seen, Step, Wait
+from boilerhouse.tenancy.claims.seen import ClaimSeen, Plan, Seen, Step
 
 ATTEMPTS = 10  # of one step in a row, before the claim is in Error
 NOW = timedelta(0)
@@ -54,7 +55,7 @@ def waiting(setback: Setback) -> str:
     return f"{_WAITING[setback.step]}: {why}"
 
 
-def patiently(seen: Seen, *steps: Step) -> Do | Wait:
+def patiently(seen: Seen, *steps: Step) -> Do[Step] | Wait:
     """Try steps, unless one of them has just failed: then when its time has come."""
     setback = setback_of(seen, *steps)
     if setback is not None and setback.due_in > NOW:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.decide import decide
 from boilerhouse.tenancy.claims.deciding.status import INSTANCE_READY, is_frozen
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -18,13 +19,10 @@ from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
     DeletePod,
     DeliverIdentity,
-    Do,
     LookAtUsage,
     NoteActivity,
     Plan,
     UsageSeen,
-    Wait,
-    WriteStatus,
 )
 from boilerhouse.tenancy.idle.verdict import ChangesSeen
 from tests.unit.tenancy.claims.views import NOW, WARM, claim, full, keeping, seen, setback

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from boilerhouse.core.condition import Condition, ConditionStatus, find
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.decide import decide
 from boilerhouse.tenancy.claims.deciding.rounds import DELAYS, TRIES
 from boilerhouse.tenancy.claims.deciding.status import is_true
@@ -20,7 +21,6 @@ from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
     DeleteClaim,
     DeletePod,
-    Do,
     LookAtUsage,
     LookUpSnapshot,
     Plan,
@@ -30,8 +30,6 @@ from boilerhouse.tenancy.claims.seen import (
     Seen,
     Thaw,
     UsageSeen,
-    Wait,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import ClaimRef, InstanceSeen
 from tests.unit.tenancy.claims.views import NOW, WARM, claim, full, keeping, seen, setback

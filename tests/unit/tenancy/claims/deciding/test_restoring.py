@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from boilerhouse.core.condition import find
+from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.decide import ATTEMPTS, decide, error_reason
 from boilerhouse.tenancy.claims.deciding.obtaining import LOOK_AGAIN, LOOK_SOON
 from boilerhouse.tenancy.claims.deciding.restoring import corrupt_message, unfit_message
@@ -21,7 +22,6 @@ from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
     CreatePod,
     DeletePod,
-    Do,
     LookAtUsage,
     LookForRival,
     LookUpPrevious,
@@ -31,9 +31,7 @@ from boilerhouse.tenancy.claims.seen import (
     RunHook,
     Seen,
     UsageSeen,
-    Wait,
     WriteIntent,
-    WriteStatus,
 )
 from boilerhouse.tenancy.instances.seen import RestoredSeen
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
