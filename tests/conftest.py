@@ -19,7 +19,8 @@ from cluster.build import NODE, missing
 from cluster.nodeconfig import NodeFiles
 from cluster.places import ClusterError, Places
 
-from tests.worlds import RealWorld, absent, clean, require_api_binaries
+from tests.absence import absent
+from tests.real_fixture import RealWorld, clean, require_api_binaries
 
 pytest_plugins = ["tests.stalls"]
 

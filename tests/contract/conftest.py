@@ -15,9 +15,12 @@ import pytest
 import pytest_asyncio
 
 from boilerhouse.platform.kube.wire import Transport
+from tests.api_fixture import World
 from tests.contract.driver import Api
 from tests.contract.objects import GADGETS, WIDGETS, Body
-from tests.worlds import EmbeddedWorld, RealWorld, ServedWorld, World
+from tests.embedded_fixture import EmbeddedWorld
+from tests.real_fixture import RealWorld
+from tests.served_fixture import ServedWorld
 
 _NUMBERS = itertools.count(1)
 _HERE = Path(__file__).parent

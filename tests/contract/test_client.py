@@ -28,9 +28,9 @@ from boilerhouse.platform.kube.status import (
     NotFound,
     TooLarge,
 )
+from tests.api_fixture import World
 from tests.contract.driver import Api
 from tests.contract.objects import GROUP, config_map, pod, widget
-from tests.worlds import World
 
 WIDGETS = Resource(GROUP, "v1", "widgets", "Widget", Bare)
 QUICK = Timing(watch=5, margin=2, first_delay=0.05, longest_delay=0.5)

@@ -19,8 +19,8 @@ from boilerhouse.platform.kube.wire import Transport
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
+from tests.api_fixture import World
 from tests.contract.driver import Api
-from tests.worlds import World
 
 QUICK = Timing(watch=5, margin=2, first_delay=0.05, longest_delay=0.5)
 HANDOVER = LeaseTiming(duration=3, renew_within=2, retry=0.3)

@@ -12,9 +12,9 @@ import pytest_asyncio
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.wire import JSON_PATCH
+from tests.api_fixture import World
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body
-from tests.worlds import World
 
 RESOURCES = catalogue.RESOURCES
 SPECS: dict[str, dict[str, Any]] = {

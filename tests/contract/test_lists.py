@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.api_fixture import World
 from tests.contract.driver import Api
 from tests.contract.objects import config_map, gadget, pod, widget
-from tests.worlds import World
 
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

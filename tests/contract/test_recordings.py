@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.api_fixture import World
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api, Body
 from tests.contract.objects import crd
@@ -23,7 +24,6 @@ from tests.unit.embedded.apiserver.builtin.test_builtin_cases import DIFFERENT
 from tests.unit.embedded.apiserver.cel import cel_cases
 from tests.unit.embedded.apiserver.crd import crd_cases
 from tests.unit.embedded.apiserver.schemas import schema_cases
-from tests.worlds import World
 
 GROUP = "recorded.example.com"
 BATCH = 20

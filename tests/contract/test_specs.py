@@ -7,10 +7,10 @@ import pytest
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.core.names import API_VERSION
 from boilerhouse.operator import catalogue
+from tests.api_fixture import World
 from tests.contract.conftest import install
 from tests.contract.driver import Answer, Api
 from tests.tables.specs import CASES, Case
-from tests.worlds import World
 
 
 @pytest.mark.parametrize("resource", catalogue.RESOURCES, ids=lambda r: r.kind)

@@ -8,9 +8,9 @@ import pytest
 
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.kube.wire import Request
+from tests.api_fixture import World
 from tests.contract.driver import Api, Events
 from tests.contract.objects import config_map, pod, widget
-from tests.worlds import World
 
 
 async def _version(api: Api, resource: str = "configmaps") -> str:

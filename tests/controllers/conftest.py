@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from tests.controllers.world import World, running_world
+from tests.controllers.operator_fixture import World, running_world
 
 
 @pytest.fixture(autouse=True)

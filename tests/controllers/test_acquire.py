@@ -18,7 +18,7 @@ from boilerhouse.tenancy.claims.model import Source
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.claims.requests.acquire import BadTenant, UnknownWorkload
 from boilerhouse.tenancy.claims.requests.release import NotClaimed
-from tests.controllers.world import World, running
+from tests.controllers.operator_fixture import World, running
 
 SOON = timedelta(milliseconds=300)
 

@@ -11,7 +11,7 @@ from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.tenancy.claims.model import Source
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.controllers.world import Body, World, running
+from tests.controllers.operator_fixture import Body, World, running
 
 
 async def test_a_claim_without_a_pool_starts_cold(world: World) -> None:

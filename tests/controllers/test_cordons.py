@@ -16,7 +16,7 @@ from boilerhouse.tenancy.claims.model import Source
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.reading.cordons import AT_ONCE
 from boilerhouse.tenancy.claims.seen import SavedSeen
-from tests.controllers.world import NODE, World, opened, started
+from tests.controllers.operator_fixture import NODE, World, opened, started
 from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}

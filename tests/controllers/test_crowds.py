@@ -15,7 +15,7 @@ from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.seen import SavedSeen
-from tests.controllers.world import World, opened, started
+from tests.controllers.operator_fixture import World, opened, started
 from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}

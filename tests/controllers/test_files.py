@@ -27,7 +27,7 @@ from boilerhouse.tenancy.claims.snapshots import (
     UnfitVersion,
 )
 from boilerhouse.tenancy.instances.build import RESTORE_VARIABLE
-from tests.controllers.world import World, frozen, opened, started
+from tests.controllers.operator_fixture import World, frozen, opened, started
 from tests.unit.edge.api.files import Files
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}

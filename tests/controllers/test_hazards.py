@@ -23,7 +23,7 @@ from boilerhouse.tenancy.claims.model import Source
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.claims.requests.acquire import AnotherTenant, UnknownWorkload
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.controllers.world import World, frozen, opened, running_world, started
+from tests.controllers.operator_fixture import World, frozen, opened, running_world, started
 from tests.e2e.tenants import eventually
 
 QUICK = timedelta(seconds=10)

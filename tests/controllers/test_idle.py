@@ -15,7 +15,7 @@ from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.idle.verdict import ChangesSeen
-from tests.controllers.world import World, frozen, opened, started
+from tests.controllers.operator_fixture import World, frozen, opened, started
 
 IDLE = {"timeoutSeconds": 60}
 WATCHED: dict[str, Any] = {

@@ -10,7 +10,7 @@ from boilerhouse.platform.kube.resources import EVENTS, PODS, RESOURCE_QUOTAS, S
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.controllers.world import SPEC, World, running
+from tests.controllers.operator_fixture import SPEC, World, running
 
 Body = dict[str, Any]
 

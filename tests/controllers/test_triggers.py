@@ -5,7 +5,7 @@ from __future__ import annotations
 from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.tenancy.triggers.decide import NOT_BUILT
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
-from tests.controllers.world import World
+from tests.controllers.operator_fixture import World
 
 
 async def test_a_trigger_says_that_it_does_not_listen(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.controllers.world import World
+from tests.controllers.operator_fixture import World
 
 
 async def test_a_refused_claim_does_not_keep_a_workload_that_is_going(world: World) -> None:

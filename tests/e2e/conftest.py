@@ -18,11 +18,11 @@ from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.platform.kube.transport import Http
-from tests.e2e.homes import Home, beside_a_node, on_this_machine
-from tests.e2e.scene import Scene, opened
-from tests.e2e.stage import Stage, embedded, on_node
+from tests.absence import absent
+from tests.e2e.embedded_fixture import Scene, opened
+from tests.e2e.helper_fixture import Stage, embedded, on_node
+from tests.e2e.snapshots_fixture import Home, beside_a_node, on_this_machine
 from tests.waiting import until_found
-from tests.worlds import absent
 
 _NUMBERS = itertools.count(1)
 

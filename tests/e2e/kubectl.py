@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from cluster.places import KUBERNETES, Places
 
-from tests.worlds import absent
+from tests.absence import absent
 
 # What the server warns of, and patches that kubectl could not compute as it wanted.
 _WARNING = re.compile(r"^warning:", re.IGNORECASE | re.MULTILINE)

@@ -22,7 +22,7 @@ from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.routes import Direct
 from tests.e2e.conftest import EMBEDDED, NODE
-from tests.e2e.stage import AGENT_TOKEN, Stage
+from tests.e2e.helper_fixture import AGENT_TOKEN, Stage
 from tests.e2e.tenants import eventually
 
 KEY = bytes(32)

@@ -23,7 +23,7 @@ from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from boilerhouse.tenancy.workloads.model import WorkloadSpec
-from tests.e2e.stage import AGENT_TOKEN, Stage, workload
+from tests.e2e.helper_fixture import AGENT_TOKEN, Stage, workload
 from tests.e2e.tenants import eventually
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from cluster import leftovers, node
 from cluster.nodeconfig import NodeFiles
 
 from tests.conftest import RealNode
-from tests.e2e.homes import soon
+from tests.e2e.snapshots_fixture import soon
 
 pytestmark = pytest.mark.node
 

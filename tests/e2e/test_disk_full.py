@@ -15,7 +15,7 @@ import pytest
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import EVENTS
-from tests.e2e.homes import Home, on_this_machine, soon
+from tests.e2e.snapshots_fixture import Home, on_this_machine, soon
 
 pytestmark = pytest.mark.timeout(600)
 

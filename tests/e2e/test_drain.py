@@ -18,8 +18,8 @@ from boilerhouse.platform.kube.resources import NODES, PODS
 from boilerhouse.platform.kube.status import NotFound, TooManyRequests
 from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES
 from boilerhouse.tenancy.disruptions.keep import BUDGETS
-from tests.e2e.homes import Home, soon
 from tests.e2e.kubectl import Kubectl, binary
+from tests.e2e.snapshots_fixture import Home, soon
 
 pytestmark = pytest.mark.timeout(300)
 

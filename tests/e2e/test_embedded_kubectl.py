@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from tests.e2e.embedded_fixture import Scene
 from tests.e2e.kubectl import Kubectl, binary
-from tests.e2e.scene import Scene
 from tests.e2e.tenants import pod, server, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

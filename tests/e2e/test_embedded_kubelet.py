@@ -11,7 +11,7 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import EVENTS, PODS
 from boilerhouse.platform.kube.status import BadRequest, NotFound, Unavailable
-from tests.e2e.scene import Scene, fetch
+from tests.e2e.embedded_fixture import Scene, fetch
 from tests.e2e.tenants import Body, eventually, pod, server, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

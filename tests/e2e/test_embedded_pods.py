@@ -17,7 +17,7 @@ from boilerhouse.platform.kube.kinds import Node, Pod
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, PVCS, SECRETS
 from boilerhouse.platform.kube.status import BadRequest, NotFound
 from boilerhouse.platform.kube.wire import STRATEGIC_PATCH, Request
-from tests.e2e.scene import Scene, opened
+from tests.e2e.embedded_fixture import Scene, opened
 from tests.e2e.tenants import Body, eventually, pod, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

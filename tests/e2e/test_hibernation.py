@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.node.helper import layout
-from tests.e2e.homes import Home, soon
+from tests.e2e.snapshots_fixture import Home, soon
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,7 @@ import pytest
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.tenancy.claims.applying.hooks import LIMIT, SAID, ExecHooks
 from boilerhouse.tenancy.claims.snapshots import HookFailed
-from tests.e2e.scene import Scene
+from tests.e2e.embedded_fixture import Scene
 from tests.e2e.tenants import eventually, pod, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -24,9 +24,9 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core import names
-from tests.e2e.houses import Body, House, programs
+from tests.e2e.helper_fixture import helper_volume
 from tests.e2e.kubectl import Kubectl, binary
-from tests.e2e.stage import helper_volume
+from tests.e2e.served_fixture import Body, House, programs
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 

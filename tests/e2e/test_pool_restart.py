@@ -13,7 +13,7 @@ import pytest
 from boilerhouse.core import names
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import PODS
-from tests.e2e.homes import Home, on_this_machine, soon
+from tests.e2e.snapshots_fixture import Home, on_this_machine, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

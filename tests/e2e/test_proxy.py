@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.e2e.homes import Home
+from tests.e2e.snapshots_fixture import Home
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -27,11 +27,11 @@ from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.platform.kube.status import AlreadyExists
 from boilerhouse.platform.kube.transport import Http
-from tests.e2e.houses import House, program, programs
-from tests.e2e.stage import kept_volume
+from tests.absence import absent
+from tests.e2e.helper_fixture import kept_volume
+from tests.e2e.served_fixture import House, program, programs
 from tests.e2e.tenants import eventually
 from tests.waiting import until, until_found
-from tests.worlds import absent
 
 _NUMBERS = itertools.count(1)
 

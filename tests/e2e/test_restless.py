@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.homes import Home, on_this_machine, soon
+from tests.e2e.snapshots_fixture import Home, on_this_machine, soon
 
 pytestmark = pytest.mark.timeout(300)
 

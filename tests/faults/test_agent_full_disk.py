@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.node.agent.rig import running
+from tests.unit.node.agent.agent_fixture import running
 
 
 def fill(disk: Path) -> Path:

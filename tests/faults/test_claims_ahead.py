@@ -13,7 +13,7 @@ from boilerhouse.core import names
 from boilerhouse.platform.kube.cache import version
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.tenancy.claims.objects import CLAIMS
-from tests.controllers.world import World, running_world
+from tests.controllers.operator_fixture import World, running_world
 
 
 async def bound(world: World) -> list[str]:

@@ -29,7 +29,7 @@ from tests.faults.powerloss.disk import Disk, Image
 from tests.faults.powerloss.outcomes import fingerprint, outcomes
 from tests.faults.powerloss.recorder import Recording, build, record_many
 from tests.faults.powerloss.snapshot_program import MISTAKES
-from tests.unit.node.helper.store.shop import Shop
+from tests.unit.node.helper.store.store_fixture import Shop
 
 PROGRAM = "tests.faults.powerloss.commit_program"
 

@@ -23,9 +23,9 @@ from boilerhouse.platform.rpc.message import Answer, Body, Request
 from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from boilerhouse.platform.rpc.server import Server
-from tests.unit.node.agent.rig import listening
+from tests.absence import absent
+from tests.unit.node.agent.agent_fixture import listening
 from tests.unit.node.helper.pretender import TOKEN, Pretender
-from tests.worlds import absent
 
 HELPER_TOKEN = "the-token-of-the-helper"
 ROOT = Path(__file__).parents[2]

@@ -24,9 +24,9 @@ import pytest
 
 from boilerhouse.core.clock import Random, SystemClock, rng
 from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
+from tests.absence import absent
 from tests.e2e.tenants import eventually
 from tests.faults.test_kubelet_kills import processes
-from tests.worlds import absent
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.transport import Http
+from tests.absence import absent
 from tests.e2e.tenants import Body, eventually, pod, sh
 from tests.waiting import until
-from tests.worlds import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

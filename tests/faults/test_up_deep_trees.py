@@ -15,7 +15,7 @@ import pytest
 
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.kube.resources import EVENTS
-from tests.e2e.homes import Home, on_this_machine, soon
+from tests.e2e.snapshots_fixture import Home, on_this_machine, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

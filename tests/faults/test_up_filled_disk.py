@@ -16,7 +16,7 @@ from boilerhouse.platform.files.ballast import PIECES
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import EVENTS, NODES
 from boilerhouse.tenancy.claims.objects import CLAIMS
-from tests.e2e.homes import Home, on_this_machine, soon
+from tests.e2e.snapshots_fixture import Home, on_this_machine, soon
 from tests.faults.conftest import loop_disk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -15,10 +15,10 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.node.diskpressure import DiskPressure
 from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.files.ballast import Ballast
-from tests.e2e.homes import soon
-from tests.e2e.houses import program
+from tests.absence import absent
+from tests.e2e.served_fixture import program
+from tests.e2e.snapshots_fixture import soon
 from tests.e2e.tenants import eventually
-from tests.worlds import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -17,8 +17,8 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
-from tests.e2e.homes import soon
-from tests.worlds import absent
+from tests.absence import absent
+from tests.e2e.snapshots_fixture import soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -30,7 +30,7 @@ from boilerhouse.embedded.kubelet.volumes.quotas import PodQuota, Quotas
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume, Volumes
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.quota import DiskQuota
-from tests.e2e.homes import on_this_machine, soon
+from tests.e2e.snapshots_fixture import on_this_machine, soon
 from tests.e2e.test_disk_full import beat, begin, disk_full
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from boilerhouse.core.clock import Random, rng
 from tests.sim.invariants import Violated
-from tests.sim.world import Chaos, Choose, World
+from tests.sim.sim_fixture import Chaos, Choose, World
 
 
 @pytest.fixture(autouse=True)

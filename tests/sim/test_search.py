@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from boilerhouse.core.clock import rng
 from tests.sim.invariants import Violated
-from tests.sim.world import Chaos, World
+from tests.sim.sim_fixture import Chaos, World
 
 STEPS = 34
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from tests.sim.sim_fixture import Chaos, World
 from tests.sim.test_search import CORDONED, LEAVING
-from tests.sim.world import Chaos, World
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from boilerhouse.node.helper.store.places import Place
 from boilerhouse.platform.rpc.refusal import Refused
 from tests.faults.powerloss.recorder import mark
 from tests.faults.powerloss.snapshot_program import MISTAKES
-from tests.unit.node.helper.store.shop import ANNA, Shop, digest
+from tests.unit.node.helper.store.store_fixture import ANNA, Shop, digest
 
 BESIDE = Place("anna", "lab")
 PLACES = (ANNA, BESIDE, Place("ben", "shop"))

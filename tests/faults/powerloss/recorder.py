@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.worlds import absent
+from tests.absence import absent
 
 _SOURCE = Path(__file__).with_name("recorder.c")
 _REPOSITORY = Path(__file__).parents[3]

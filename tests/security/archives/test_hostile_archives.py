@@ -28,7 +28,7 @@ from tests.security.archives.hostile import (
     stream,
     symlink,
 )
-from tests.unit.platform.archive.rig import clear, described, unpack
+from tests.unit.platform.archive.archive_fixture import clear, described, unpack
 
 WORDS = 250  # the name of a directory, long enough that a few make the longest path
 

@@ -26,7 +26,7 @@ from boilerhouse.embedded.apiserver.http.pki import ensure
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.wire import Socket
 from boilerhouse.tenancy.claims.objects import CLAIMS
-from tests.controllers.world import SPEC
+from tests.controllers.operator_fixture import SPEC
 from tests.unit.edge.api.conftest import KEY, Rest, opened_rest, soon
 from tests.unit.edge.api.test_told import crashing
 

@@ -32,7 +32,7 @@ from boilerhouse.platform.serving.listening import bind
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import helper_secret
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from tests.controllers.world import NODE, World, make_node, started
+from tests.controllers.operator_fixture import NODE, World, make_node, started
 from tests.unit.edge.api.files import Files
 from tests.unit.edge.api.node import PretendedNode
 

@@ -18,7 +18,7 @@ from boilerhouse.edge.api.serving import bind_api
 from boilerhouse.edge.api.triggers import MOST
 from boilerhouse.platform.serving.listening import ListenError
 from boilerhouse.tenancy.claims.objects import CLAIMS
-from tests.controllers.world import SPEC
+from tests.controllers.operator_fixture import SPEC
 from tests.unit.edge.api.conftest import KEY, SIGNING, Rest
 
 ADMIN_HEADERS = {"authorization": f"Bearer {KEY}"}

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.controllers.world import SPEC
+from tests.controllers.operator_fixture import SPEC
 from tests.unit.edge.api.conftest import Rest
 
 METHODS = ("get", "put", "post", "delete", "patch", "head")

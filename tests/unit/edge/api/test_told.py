@@ -10,7 +10,7 @@ from boilerhouse.platform.kube.resources import EVENTS, PODS
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.kube.wire import Socket
 from boilerhouse.tenancy.pools.objects import POOLS
-from tests.controllers.world import running
+from tests.controllers.operator_fixture import running
 from tests.unit.edge.api.conftest import Rest
 
 Body = dict[str, Any]

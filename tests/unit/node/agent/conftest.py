@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.node.agent.rig import Rig, running
+from tests.unit.node.agent.agent_fixture import Rig, running
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from boilerhouse.node.agent.freezer.processes import Process
 from boilerhouse.node.agent.protocol import FILE_LIMIT, Listing
 from boilerhouse.platform.rpc.message import Body
 from boilerhouse.platform.rpc.refusal import Refused
-from tests.unit.node.agent.rig import Rig, Told, open_descriptors
+from tests.unit.node.agent.agent_fixture import Rig, Told, open_descriptors
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from boilerhouse.node.agent.protocol import IdentityFiles
 from boilerhouse.platform.rpc.refusal import Refused
-from tests.unit.node.agent.rig import Rig, running
+from tests.unit.node.agent.agent_fixture import Rig, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna-shop-1", "bh1.uid.seal", "http://127.0.0.1:3000")
 FILES = {"tenant", "workload", "claim", "token", "api-url"}

@@ -11,7 +11,7 @@ import pytest
 
 from boilerhouse.node.agent.record import Baseline, Record, Restored
 from boilerhouse.platform.rpc.refusal import Refused
-from tests.unit.node.agent.rig import archive, running
+from tests.unit.node.agent.agent_fixture import archive, running
 
 RESTORED = Restored("a" * 64, "c0")
 KEPT = Baseline("a" * 64, "f" * 64, until_thaw=False)

@@ -19,7 +19,7 @@ from boilerhouse.node.agent.protocol import RestoreReport
 from boilerhouse.platform.rpc.framing import Broken
 from boilerhouse.platform.rpc.message import Body, Request, answering
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
-from tests.unit.node.agent.rig import SECRET, Rig, Tenants, archive, running
+from tests.unit.node.agent.agent_fixture import SECRET, Rig, Tenants, archive, running
 
 DATA = archive(a=b"1", b=b"two")
 DIGEST = hashlib.sha256(DATA).hexdigest()

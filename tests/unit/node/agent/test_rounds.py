@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from tests.unit.node.agent.rig import Rig, Told, running
+from tests.unit.node.agent.agent_fixture import Rig, Told, running
 
 
 async def save(rig: Rig, number: int, identifier: str = "a1", known: str = "") -> Told:

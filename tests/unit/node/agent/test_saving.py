@@ -18,7 +18,7 @@ from boilerhouse.node.agent.protocol import HALTING, IdentityFiles, SaveReport
 from boilerhouse.platform.rpc.message import Request
 from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
-from tests.unit.node.agent.rig import SECRET, Rig, Tenants, archive, running
+from tests.unit.node.agent.agent_fixture import SECRET, Rig, Tenants, archive, running
 
 ANNA = IdentityFiles("anna", "shop", "claim-anna", "token", "http://api").encode()
 

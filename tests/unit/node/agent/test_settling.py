@@ -14,7 +14,7 @@ import pytest
 from boilerhouse.node.agent import settling
 from boilerhouse.node.agent.protocol import SaveReport
 from boilerhouse.node.agent.record import Record
-from tests.unit.node.agent.rig import Rig, archive, running
+from tests.unit.node.agent.agent_fixture import Rig, archive, running
 
 DATA = archive(a=b"1", b=b"two")
 DIGEST = hashlib.sha256(DATA).hexdigest()

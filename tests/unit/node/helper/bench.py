@@ -18,7 +18,7 @@ from boilerhouse.node.helper.store.store import Store
 from boilerhouse.node.helper.wire import Page, Restored, RestoreOrder, Saved, SaveOrder, Version
 from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request, answering
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
-from tests.unit.node.helper.house import HELPER_TOKEN
+from tests.unit.node.helper.helper_fixture import HELPER_TOKEN
 from tests.unit.node.helper.pretender import TOKEN, Pretender
 
 

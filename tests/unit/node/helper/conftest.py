@@ -7,7 +7,7 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.node.helper.store.store import Store
-from tests.unit.node.helper.house import House, furnished
+from tests.unit.node.helper.helper_fixture import House, furnished
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from boilerhouse.node.helper.store.store import Store
 from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
 from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
-from tests.unit.node.agent.rig import SECRET, listening
-from tests.unit.node.helper.house import HELPER_TOKEN, House
+from tests.unit.node.agent.agent_fixture import SECRET, listening
+from tests.unit.node.helper.helper_fixture import HELPER_TOKEN, House
 
 
 def request(

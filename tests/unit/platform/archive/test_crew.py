@@ -35,7 +35,7 @@ from tests.security.archives.hostile import (
     stream,
     symlink,
 )
-from tests.unit.platform.archive.rig import described
+from tests.unit.platform.archive.archive_fixture import described
 from tests.unit.platform.archive.test_workers import children, runs, stem_of
 
 DATED = 1_700_000_000 * 10**9  # what `entry` gives

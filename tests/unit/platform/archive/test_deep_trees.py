@@ -16,7 +16,7 @@ from boilerhouse.platform.archive.failures import Failed
 from boilerhouse.platform.archive.header import LEVELS
 from boilerhouse.platform.archive.model import UNLIMITED
 from tests.deep import bottom, dig, read, somewhere, write
-from tests.unit.platform.archive.rig import clear, look, pack, unpack
+from tests.unit.platform.archive.archive_fixture import clear, look, pack, unpack
 from tests.unit.platform.archive.test_large_trees import ROUND
 
 

@@ -15,7 +15,7 @@ from subprocess import PIPE
 import pytest
 
 from boilerhouse.platform.archive.model import Owners
-from tests.unit.platform.archive.rig import clear, described, look, pack, unpack
+from tests.unit.platform.archive.archive_fixture import clear, described, look, pack, unpack
 
 ODD_NAMES = [
     b"plain", b"with space", b"new\nline", b"back\\slash", b"quote'\"", b"-dash", b"\xff\xfe\x80",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import absent
+from tests.absence import absent
 
 MIB = 1 << 20
 # Packs one tree to a file (or to nowhere: "-") and unpacks it into another directory; says how much

@@ -17,7 +17,7 @@ from boilerhouse.platform.archive.failures import Failed
 from boilerhouse.platform.archive.model import Limits, Owners
 from boilerhouse.platform.archive.packer import Packer
 from boilerhouse.platform.archive.unpacker import Unpacker
-from tests.unit.platform.archive.rig import clear, described, look, pack, unpack
+from tests.unit.platform.archive.archive_fixture import clear, described, look, pack, unpack
 
 
 def test_files_that_change_and_vanish(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ import sys
 from pathlib import Path
 from boilerhouse.platform.archive.failures import ArchiveError
 from boilerhouse.platform.archive.model import Owners
-from tests.unit.platform.archive.rig import clear, pack, unpack
+from tests.unit.platform.archive.archive_fixture import clear, pack, unpack
 source, target = {"/w": Path(sys.argv[1])}, {"/w": Path(sys.argv[2])}
 try:
     archive, _ = pack(source)

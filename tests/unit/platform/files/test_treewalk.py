@@ -15,7 +15,7 @@ from boilerhouse.platform.files.descent import OPEN_DIRECTORY
 from boilerhouse.platform.files.removal import remove_below
 from boilerhouse.platform.files.treewalk import Walk
 from tests.deep import bottom, dig, somewhere, write
-from tests.unit.node.agent.rig import open_descriptors
+from tests.unit.node.agent.agent_fixture import open_descriptors
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from boilerhouse.platform.rpc.message import Answer, Body, Request
 from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.platform.rpc.server import REFUSALS, Server
-from tests.unit.node.agent.rig import SECRET, Rig, listening
+from tests.unit.node.agent.agent_fixture import SECRET, Rig, listening
 
 
 async def say(port: int, data: bytes) -> bytes:

@@ -27,7 +27,7 @@ from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES, budget
 from boilerhouse.tenancy.disruptions.keep import BUDGETS, LOOK_AGAIN, BudgetKeeper
 from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
-from tests.controllers.world import World, opened, running_world, started
+from tests.controllers.operator_fixture import World, opened, running_world, started
 
 EVERY = timedelta(seconds=0.2)
 Body = dict[str, Any]

@@ -15,7 +15,7 @@ from boilerhouse.platform.kube.kinds import Event
 from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.tenancy.instances.readiness import ASK_SECONDS, SLOW_SECONDS, Readiness, newest
 from boilerhouse.tenancy.instances.seen import InstanceSeen
-from tests.controllers.world import opened
+from tests.controllers.operator_fixture import opened
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 WAITS = "its readiness probe (tcp 8080) has not succeeded yet"

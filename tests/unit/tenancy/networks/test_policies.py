@@ -18,7 +18,7 @@ from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.networks.build import INGRESS, NONE, UNRESTRICTED, policies
 from boilerhouse.tenancy.networks.keep import POLICIES, PolicyKeeper
 from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
-from tests.controllers.world import World, opened, started
+from tests.controllers.operator_fixture import World, opened, started
 
 
 def test_nothing_may_be_reached_unless_it_is_said() -> None:

@@ -26,8 +26,8 @@ from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
 from boilerhouse.tenancy.snapshots.identities import HelperIdentities
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from tests.unit.node.agent.rig import SECRET, running
-from tests.unit.node.helper.house import INSTANCE, SPEC, House, placed
+from tests.unit.node.agent.agent_fixture import SECRET, running
+from tests.unit.node.helper.helper_fixture import INSTANCE, SPEC, House, placed
 
 ANNA = Identity("anna", "shop", "claim-anna", "uid-1", ())
 KEY = bytes(32)

@@ -21,7 +21,7 @@ from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, PodSeen, Seen, decide
 from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
-from tests.unit.node.helper.house import api
+from tests.unit.node.helper.helper_fixture import api
 from tests.waiting import until, until_found
 
 POD = PodSeen("uid", "1", "today", ended=False, terminating=False)

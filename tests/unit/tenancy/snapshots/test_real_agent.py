@@ -24,8 +24,8 @@ from boilerhouse.tenancy.snapshots.filing import HelperSnapshots
 from boilerhouse.tenancy.snapshots.routes import Direct
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from tests.security.archives.hostile import END, file, symlink
-from tests.unit.node.agent.rig import SECRET, Rig, running
-from tests.unit.node.helper.house import INSTANCE, SPEC, House, placed
+from tests.unit.node.agent.agent_fixture import SECRET, Rig, running
+from tests.unit.node.helper.helper_fixture import INSTANCE, SPEC, House, placed
 
 
 def client(house: House) -> SnapshotClient:

@@ -21,9 +21,9 @@ from boilerhouse.tenancy.snapshots.agents import Agents, AgentUnavailable
 from boilerhouse.tenancy.snapshots.client import HelperUnavailable
 from boilerhouse.tenancy.snapshots.routes import Direct, Proxied
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from tests.unit.node.agent.rig import listening
+from tests.unit.node.agent.agent_fixture import listening
 from tests.unit.node.helper.archives import archive
-from tests.unit.node.helper.house import SPEC, House, placed
+from tests.unit.node.helper.helper_fixture import SPEC, House, placed
 from tests.unit.node.helper.pretender import TOKEN, Pretender
 from tests.unit.tenancy.snapshots.test_client import through_proxy
 

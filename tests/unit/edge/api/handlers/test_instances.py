@@ -17,7 +17,7 @@ from boilerhouse.edge.api.shares import Shares
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.status import ApiError, NotFound
 from boilerhouse.platform.kube.wire import Socket
-from tests.controllers.world import NODE
+from tests.controllers.operator_fixture import NODE
 from tests.unit.edge.api.conftest import Rest, soon
 from tests.unit.edge.api.node import flood, hang, missing
 

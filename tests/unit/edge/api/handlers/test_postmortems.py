@@ -13,7 +13,7 @@ from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.tenancy.postmortems.keep import PostMortems
 from boilerhouse.tenancy.postmortems.model import DIED_AT, POST_MORTEM, secret_name
-from tests.controllers.world import running, started
+from tests.controllers.operator_fixture import running, started
 from tests.unit.edge.api.conftest import Rest, soon
 
 

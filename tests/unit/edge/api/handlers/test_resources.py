@@ -16,7 +16,7 @@ from boilerhouse.platform.rpc.peer import Unreachable
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import helper_secret
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
-from tests.controllers.world import SPEC
+from tests.controllers.operator_fixture import SPEC
 from tests.unit.edge.api.conftest import HELPER_TOKEN, Rest, opened_helper
 
 SPECS: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ import pytest
 from boilerhouse.embedded.kubelet.kernel.trees import give_tree, remove_tree, used, used_bytes
 from boilerhouse.platform.files.removal import NotRemoved
 from tests.deep import bottom, dig, read, somewhere
-from tests.unit.node.agent.rig import open_descriptors
+from tests.unit.node.agent.agent_fixture import open_descriptors
 
 
 def test_a_closed_directory_is_opened_and_removed(tmp_path: Path) -> None:

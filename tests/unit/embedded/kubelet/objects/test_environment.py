@@ -14,7 +14,7 @@ from boilerhouse.embedded.kubelet.objects.references import Missing, References
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import ObjectMeta
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS
-from tests.worlds import EmbeddedWorld
+from tests.embedded_fixture import EmbeddedWorld
 
 POD = PodView(
     ObjectMeta("web", "default", uid="u", labels={"app.kubernetes.io/name": "x"}),

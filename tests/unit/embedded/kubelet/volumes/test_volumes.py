@@ -17,7 +17,7 @@ from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume, Volumes, mounts
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, PVCS, SECRETS
-from tests.worlds import EmbeddedWorld
+from tests.embedded_fixture import EmbeddedWorld
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 

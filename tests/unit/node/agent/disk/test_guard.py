@@ -22,7 +22,7 @@ from boilerhouse.node.agent.disk.limit import DiskLimit, Shortage
 from boilerhouse.node.agent.freezer.processes import Process
 from boilerhouse.node.agent.protocol import Usage
 from boilerhouse.platform.files.unlinked import unlinked
-from tests.unit.node.agent.rig import Rig, Tenants, archive, eventually, running
+from tests.unit.node.agent.agent_fixture import Rig, Tenants, archive, eventually, running
 
 MB = 1 << 20
 LIMIT = DiskLimit(bytes=8 * MB, inodes=50)

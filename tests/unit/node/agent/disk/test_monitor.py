@@ -11,7 +11,7 @@ import pytest
 from boilerhouse.node.agent.disk import monitor as diskmonitor
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.monitor import SAVED_UP, SHARE, Allowance, DiskMonitor, FreeSpace
-from tests.unit.node.agent.rig import eventually
+from tests.unit.node.agent.agent_fixture import eventually
 
 
 @dataclass(eq=False)

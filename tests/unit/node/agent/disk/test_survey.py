@@ -16,7 +16,7 @@ from boilerhouse.node.agent.disk.survey import FRESH, Budget, Survey
 from boilerhouse.node.agent.overlays import Overlays
 from boilerhouse.node.agent.protocol import Changes, Usage
 from tests.deep import dig, somewhere
-from tests.unit.node.agent.rig import Rig, open_descriptors, running
+from tests.unit.node.agent.agent_fixture import Rig, open_descriptors, running
 
 
 async def test_usage_is_what_du_says(rig: Rig) -> None:

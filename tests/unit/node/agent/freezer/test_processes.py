@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.node.agent.freezer.processes import PodProcesses, Process
+from tests.absence import absent
 from tests.unit.node.agent.freezer.pod_program import STORIES
-from tests.worlds import absent
 
 ROOT = Path(__file__).parents[5]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.node.helper.store.shop import Shop
+from tests.unit.node.helper.store.store_fixture import Shop
 
 
 @pytest.fixture

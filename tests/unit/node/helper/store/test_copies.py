@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.node.helper.store.shop import ANNA, Shop, digest
+from tests.unit.node.helper.store.store_fixture import ANNA, Shop, digest
 from tests.unit.node.helper.store.test_store import ONE, THREE, TWO, refused
 
 

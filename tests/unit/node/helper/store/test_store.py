@@ -15,7 +15,7 @@ import pytest
 from boilerhouse.node.helper.store import places, store
 from boilerhouse.node.helper.store.places import Place
 from boilerhouse.platform.rpc.refusal import Refused
-from tests.unit.node.helper.store.shop import ANNA, Shop, digest
+from tests.unit.node.helper.store.store_fixture import ANNA, Shop, digest
 
 ONE, TWO, THREE = b"first", b"second", b"third"
 

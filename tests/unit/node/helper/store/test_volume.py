@@ -14,7 +14,7 @@ from boilerhouse.node.helper.store.locks import Locks
 from boilerhouse.node.helper.store.store import Store
 from boilerhouse.node.helper.store.volume import Volume, VolumeUnfit
 from boilerhouse.platform.rpc.refusal import Refused
-from tests.unit.node.agent.rig import open_descriptors
+from tests.unit.node.agent.agent_fixture import open_descriptors
 
 
 def test_one_helper_at_a_time(tmp_path: Path) -> None:

@@ -37,10 +37,10 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.e2e.houses import Body, House, program, programs
-from tests.e2e.stage import VOLUMES, helper_volume
+from tests.absence import absent
+from tests.e2e.helper_fixture import VOLUMES, helper_volume
+from tests.e2e.served_fixture import Body, House, program, programs
 from tests.waiting import until, until_found
-from tests.worlds import absent
 
 T = TypeVar("T")
 _NUMBERS = itertools.count(1)

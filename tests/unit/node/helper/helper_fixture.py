@@ -19,8 +19,8 @@ from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.tenancy.instances.build import agent_secret
 from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
-from tests.unit.node.agent.rig import SECRET, Rig, listening, running
-from tests.worlds import EmbeddedWorld
+from tests.embedded_fixture import EmbeddedWorld
+from tests.unit.node.agent.agent_fixture import SECRET, Rig, listening, running
 
 HELPER_TOKEN = "the-token-of-the-helper"
 INSTANCE = "inst-shop-1"
