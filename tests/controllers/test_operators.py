@@ -31,7 +31,7 @@ from boilerhouse.tenancy.networks.build import INGRESS
 from boilerhouse.tenancy.networks.keep import POLICIES
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
-from tests.controllers.world import World, opened, running, started
+from tests.controllers.operator_fixture import World, opened, running, started
 
 LED = {
     "workloads", "pools", "claims", "triggers", "secrets",
