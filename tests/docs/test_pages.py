@@ -49,3 +49,23 @@ def test_every_make_target_that_is_named_exists() -> None:
         name for page in PAGES for name in re.findall(r"\bmake ([a-z0-9-]+)`", page.read_text())
     }
     assert named <= targets
+
+
+def test_the_glossary_has_every_term_once_and_in_three_columns() -> None:
+    """A row is a term, what it is here, and the word that others have for it."""
+    text = (ROOT / "docs/glossary.md").read_text()
+    rows = [line.strip("| \n").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    terms = [row[0] for row in rows if row[0] != "term"]
+    assert len(terms) >= 50
+    assert len(terms) == len(set(terms))
+    assert [row for row in rows if len(row) != 3 or not all(cell.strip() for cell in row)] == []
+
+
+def test_the_changelog_tells_by_kind() -> None:
+    """Each release has what was added, changed, fixed and removed, in this order and no other."""
+    kinds = ["Added", "Changed", "Fixed", "Removed"]
+    _, *releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert releases
+    for release in releases:
+        told = re.findall(r"^### (.*)$", release, re.MULTILINE)
+        assert told == [kind for kind in kinds if kind in told]
