@@ -15,6 +15,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from boilerhouse.core.backoff import backoff
+
 log = logging.getLogger(__name__)
 
 FIRST_DELAY_SECONDS = 0.1
@@ -63,7 +65,7 @@ async def supervised(
             except Exception as error:
                 if recovery is not None:
                     recovery.cancel()
-                delay = min(FIRST_DELAY_SECONDS * 2.0 ** min(deaths, 16), LONGEST_DELAY_SECONDS)
+                delay = backoff(deaths, FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
                 deaths += 1
                 _failing[key] = f"{name} failed and is started again: {_said(error)}"
                 log.exception("task.died: %s; again in %.1f s", name, delay)

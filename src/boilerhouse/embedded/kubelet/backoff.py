@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from boilerhouse.core.backoff import backoff
+
 FIRST = 10.0
 LONGEST = 300.0
 FORGIVEN_AFTER = 600.0  # seconds of running after which earlier failures count no more
@@ -30,13 +32,9 @@ class Backoff:
         self.failures += 1
         if self.failures == 1:
             return 0.0
-        return self._delay(self.failures - 2)
+        return backoff(self.failures - 2, self.first, self.longest)
 
     def again(self) -> float:
         """Count a failed attempt and return how long to wait: never nothing."""
         self.failures += 1
-        return self._delay(self.failures - 1)
-
-    def _delay(self, doublings: int) -> float:
-        # Exponents beyond this are far over any cap.
-        return min(self.longest, self.first * 2.0 ** min(doublings, 30))
+        return backoff(self.failures - 1, self.first, self.longest)

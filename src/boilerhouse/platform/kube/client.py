@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from boilerhouse.core.backoff import backoff
 from boilerhouse.core.clock import Random, rng
 from boilerhouse.platform.kube import listing, selectors, watch
 from boilerhouse.platform.kube.kinds import Object, Scale
@@ -316,15 +317,14 @@ class Client:
         """Make a call that changes nothing, again if nobody answered, within `timeout` in all."""
         time = asyncio.get_running_loop().time
         end = time() + timeout
-        delay = FIRST_DELAY
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self.call(request, timeout=end - time(), also=also)
             except (Unavailable, Timeout, TooManyRequests) as error:
                 # Jitter, or all who were refused at one moment come back at one moment.
-                pause = min(max(delay, error.retry_after), LONGEST_DELAY)
+                delay = backoff(attempt - 1, FIRST_DELAY, LONGEST_DELAY)
+                pause = max(delay, min(error.retry_after, LONGEST_DELAY))
                 pause *= self._chance.uniform(1.0, 1.5)
-                delay *= 2
                 if attempt == ATTEMPTS or time() + pause >= end:
                     raise
                 await asyncio.sleep(pause)

@@ -36,6 +36,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from boilerhouse.core.backoff import backoff
 from boilerhouse.core.clock import Random, rng
 from boilerhouse.core.supervision import supervised
 from boilerhouse.platform.kube import selectors
@@ -233,9 +234,9 @@ class Informer(Generic[T]):
 
     async def _pause(self, error: Exception, asked: float) -> None:
         timing = self._timing
-        delay = min(timing.first_delay * 2**self._failures, timing.longest_delay)
-        delay = max(delay * self._chance.uniform(0.5, 1.0), min(asked, timing.longest_delay))
-        self._failures = min(self._failures + 1, 16)
+        delay = backoff(self._failures, timing.first_delay, timing.longest_delay, self._chance)
+        delay = max(delay, min(asked, timing.longest_delay))
+        self._failures += 1
         self.last_error = f"{type(error).__name__}: {error}"
         log.warning(
             "informer.relist",

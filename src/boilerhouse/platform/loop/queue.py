@@ -24,6 +24,7 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
+from boilerhouse.core.backoff import backoff
 from boilerhouse.core.clock import Random
 
 K = TypeVar("K", bound=Hashable)
@@ -124,9 +125,7 @@ class KeyedQueue(Generic[K]):
         """Ask for another try after a failure, each one later than the last; return the delay."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        # Exponents beyond this are far over any cap, and 2.0**1024 overflows.
-        longest = min(self._cap, self._base * 2.0 ** min(failures, 60))
-        delay = timedelta(seconds=longest * self._chance.uniform(0.5, 1.0))
+        delay = timedelta(seconds=backoff(failures, self._base, self._cap, self._chance))
         self.add_after(key, delay)
         return delay
 

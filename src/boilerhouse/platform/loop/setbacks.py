@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from boilerhouse.core.backoff import backoff
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.setback import Setback
 
@@ -62,8 +63,8 @@ class Setbacks(Generic[K]):
         """A step failed; each time in a row the next try comes later, `longer` times that."""
         before = self._noted.pop(key, None)
         count = 1 if before is None or before.step != step else before.count + 1
-        longest = min(self._cap, longer * self._base * 2.0 ** min(count - 1, 30))
-        due = self._clock.monotonic() + longest * self._chance.uniform(0.5, 1.0)
+        delay = backoff(count - 1, longer * self._base, self._cap, self._chance)
+        due = self._clock.monotonic() + delay
         self._noted[key] = _Noted(step, why, count, refused, due)
         while len(self._noted) > LIMIT:
             self._noted.popitem(last=False)

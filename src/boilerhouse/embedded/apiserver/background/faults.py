@@ -13,6 +13,7 @@ from collections.abc import Hashable
 
 import structlog
 
+from boilerhouse.core.backoff import backoff
 from boilerhouse.embedded.apiserver.storage.store import StoreFailed
 
 log = structlog.get_logger()
@@ -42,7 +43,7 @@ class Faults:
             trace = {} if isinstance(error, StoreFailed) else {"exc_info": error}
             log.error("background.failing", part=self.part, what=str(what), error=str(error),
                       **trace)  # fmt: skip
-        return min(FIRST_SECONDS * 2.0 ** min(count - 1, 10), LONGEST_SECONDS)
+        return backoff(count - 1, FIRST_SECONDS, LONGEST_SECONDS)
 
     def worked(self, what: Hashable) -> None:
         """Note that it is done, or need not be done any more."""

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from boilerhouse.core.clock import Clock
+from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.objects.status import PodFacts, clearing, pod_status
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import PODS
@@ -84,7 +85,7 @@ class Reporter:
 
     async def _write(self) -> bool:
         """Write what is true now, however often it takes; False if there is no such Pod."""
-        delay = _FIRST_DELAY
+        patience = Backoff(first=_FIRST_DELAY, longest=_LONGEST_DELAY)
         while True:
             before = self._written or self._before
             status = pod_status(self._facts(), before, self._clock.now())
@@ -107,8 +108,7 @@ class Reporter:
                 return True
             except ApiError as error:
                 log.warning("kubelet.status_unwritten", pod=self._name, error=str(error))
-                await asyncio.sleep(delay)
-                delay = min(_LONGEST_DELAY, delay * 2)
+                await asyncio.sleep(patience.again())
             else:
                 self._written = status
                 return True
