@@ -6,14 +6,32 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from boilerhouse.core.clock import SystemClock
+from boilerhouse.core.clock import Clock, SystemClock
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.embedded.apiserver.inprocess import InProcess
 from boilerhouse.embedded.apiserver.provision import provision
 from boilerhouse.embedded.apiserver.server import ApiServer
 from boilerhouse.embedded.apiserver.storage.store import Store
+from boilerhouse.embedded.kubelet.kubelet import Settings
+from boilerhouse.embedded.world import World
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.status import Unavailable
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream, Transport
+
+
+async def open_world(directory: Path, kubelet: Settings | None = None) -> World:
+    """Serve a data directory on a free port, with the product's namespace and definitions."""
+    return await World.open(
+        directory, port=0, namespace=NAMESPACE, crds=catalogue.crds(), kubelet=kubelet
+    )
+
+
+async def start_server(store: Store, clock: Clock) -> ApiServer:
+    """Begin an API server without a port, with the same in it; the caller stops it."""
+    server = ApiServer(store, clock, (NAMESPACE,))
+    await server.start()
+    await provision(InProcess(server), catalogue.crds())
+    return server
 
 
 class EmbeddedWorld:
@@ -31,11 +49,8 @@ class EmbeddedWorld:
         async with AsyncExitStack() as resources:
             store = await Store.open(self.directory, history=history)
             resources.push_async_callback(store.close)
-            server = ApiServer(store, SystemClock())
-            resources.push_async_callback(server.stop)
-            await server.start()
-            await provision(InProcess(server), catalogue.crds())
-            self.server = server
+            self.server = await start_server(store, SystemClock())
+            resources.push_async_callback(self.server.stop)
             self.resources = resources.pop_all()
 
     async def close(self) -> None:

@@ -19,11 +19,9 @@ from typing import Any
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, SystemClock, rfc3339, rng
 from boilerhouse.core.errors import Retry
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.embedded.apiserver.inprocess import InProcess
-from boilerhouse.embedded.apiserver.provision import NAMESPACE, provision
-from boilerhouse.embedded.apiserver.server import ApiServer
 from boilerhouse.embedded.apiserver.storage.store import Store
-from boilerhouse.operator import catalogue
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
@@ -37,6 +35,7 @@ from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.instances.identity import Identity
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
+from tests.embedded_fixture import start_server
 from tests.unit.edge.api.files import Files
 
 Body = dict[str, Any]
@@ -285,11 +284,9 @@ async def opened(directory: Path, clock: Clock | None = None) -> AsyncIterator[W
     """Open a world without running anything in it."""
     clock = clock or SystemClock()
     store = await Store.open(directory)
-    server = ApiServer(store, clock)
-    await server.start()
+    server = await start_server(store, clock)
     try:
         transport = InProcess(server)
-        await provision(transport, catalogue.crds())
         client = Client(transport, NAMESPACE)
         world = World(client, clock)
         await make_node(client)

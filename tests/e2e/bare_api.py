@@ -10,13 +10,13 @@ import signal
 import sys
 from pathlib import Path
 
-from boilerhouse.embedded.world import World
+from tests.embedded_fixture import open_world
 
 
 async def serve(directory: Path) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-    world = await World.open(directory, port=0)
+    world = await open_world(directory)
     print("is up", flush=True)
     await stop.wait()
     await world.close()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boilerhouse.core import names
 from boilerhouse.embedded.fields.quantity import parse
 from boilerhouse.embedded.kubelet.containers.builtin_images import Builtin, Inside
-from boilerhouse.embedded.kubelet.kubelet import Settings
 from boilerhouse.embedded.kubelet.objects.room import Requests
 from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
+from boilerhouse.run.kubelet import kubelet_settings
 from tests.e2e.tenants import Body, eventually
+from tests.embedded_fixture import open_world
 from tests.waiting import until
 
 
@@ -113,13 +114,13 @@ class Scene:
         await eventually(told)
 
 
-SETTINGS = Settings(
-    builtins={"tick": ticker},
+SETTINGS = replace(
+    kubelet_settings({"tick": ticker}),
     disk_seconds=0.3,
     capacity=Requests(parse("4"), parse("4Gi"), parse("100Gi"), 50),
 )
 
 
 async def opened(directory: Path) -> Scene:
-    world = await World.open(directory, port=0, kubelet=SETTINGS)
+    world = await open_world(directory, SETTINGS)
     return Scene(world, Client(world.transport, "boilerhouse"))

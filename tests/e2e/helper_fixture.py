@@ -18,8 +18,6 @@ import msgspec
 from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock, rng
-from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
-from boilerhouse.embedded.world import World
 from boilerhouse.node.helper.layout import POD, VOLUME_CLAIM
 from boilerhouse.platform.kube import kinds
 from boilerhouse.platform.kube.client import Client
@@ -36,6 +34,7 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.rpc.message import Handler
+from boilerhouse.run.kubelet import kubelet_settings
 from boilerhouse.run.product import Product
 from boilerhouse.tenancy.instances import build
 from boilerhouse.tenancy.instances.settings import Settings
@@ -45,6 +44,7 @@ from boilerhouse.tenancy.snapshots.client import HelperClient
 from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
 from boilerhouse.tenancy.snapshots.routes import Proxied
 from boilerhouse.tenancy.workloads.model import WorkloadSpec
+from tests.embedded_fixture import open_world
 from tests.waiting import until, until_found
 
 _NUMBERS = itertools.count(1)
@@ -127,9 +127,7 @@ def workload(image: str, script: str) -> dict[str, Any]:
 async def embedded(directory: Path) -> AsyncIterator[Stage]:
     """One machine: agent and helper are tasks of this process."""
     product = Product()
-    world = await World.open(
-        directory, port=0, kubelet=KubeletSettings(builtins=product.builtins())
-    )
+    world = await open_world(directory, kubelet_settings(product.builtins()))
     client = Client(world.transport, "boilerhouse")
     try:
         yield Stage(client, product.route, "boilerhouse", "host", HelperSettings())

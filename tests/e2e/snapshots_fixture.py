@@ -24,7 +24,7 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.apiserver.provision import NAMESPACE
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.node.helper import layout
 from boilerhouse.operator import catalogue

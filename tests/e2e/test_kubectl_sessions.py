@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from boilerhouse.embedded.apiserver.node import Session
-from boilerhouse.embedded.world import World
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 from tests.e2e.kubectl import Kubectl, binary
+from tests.embedded_fixture import open_world
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ async def lines(count: int) -> AsyncIterator[bytes]:
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     """One Pod on a node that a parrot answers for."""
     path = binary()
-    world = await World.open(tmp_path / "data", port=0)
+    world = await open_world(tmp_path / "data")
     world.server.nodes["perch"] = Parrot()
     kubectl = Kubectl(path, world.kubeconfig, tmp_path)
     container = {"name": "main", "image": "host", "ports": [{"containerPort": 8080}]}

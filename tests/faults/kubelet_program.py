@@ -11,11 +11,12 @@ from pathlib import Path
 
 import uvloop
 
-from boilerhouse.embedded.world import World
+from boilerhouse.run.kubelet import kubelet_settings
+from tests.embedded_fixture import open_world
 
 
 async def serve(directory: Path) -> None:
-    world = await World.open(directory, port=0, kubelet=True)
+    world = await open_world(directory, kubelet_settings({}))
     print("serving", flush=True)
     try:
         await asyncio.Event().wait()

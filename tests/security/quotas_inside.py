@@ -262,9 +262,9 @@ def pod(place: Place) -> Any:
         unused: Any = None
         made = Volumes(directory, "uid", unused, unused, unused)
         volumes = await made.prepare(spec, {"o"}, own)
-        found = await place.quotas.of_instance(uid, spec, [tenant], volumes, directory)
+        found = await place.quotas.of_accompanied(uid, spec, [tenant], volumes, directory)
         assert found is not None
-        again = await place.quotas.of_instance(uid, spec, [tenant], volumes, directory)
+        again = await place.quotas.of_accompanied(uid, spec, [tenant], volumes, directory)
         assert again is not None
         quota = DiskQuota(again)
         await quota.impose(LIMIT)

@@ -17,6 +17,7 @@ from functools import lru_cache
 GROUP = "boilerhouse.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
+NAMESPACE = "boilerhouse"  # unless another is asked for
 
 # Labels.
 MANAGED = f"{GROUP}/managed"  # "true" on every instance, and on nothing else

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from boilerhouse.core.clock import Clock, SystemClock
 from boilerhouse.embedded.apiserver.http import kubeconfig, pki, serving
@@ -25,7 +27,6 @@ from boilerhouse.embedded.apiserver.storage.datadirectory import take_directory
 from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.embedded.kubelet.kubelet import Kubelet, Settings
 from boilerhouse.embedded.kubelet.node.nodeobject import NODE
-from boilerhouse.operator import catalogue
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.client import Client
 
@@ -53,17 +54,19 @@ class World:
         host: str = "127.0.0.1",
         port: int | None = None,
         clock: Clock | None = None,
-        kubelet: Settings | bool = False,
+        namespace: str = "default",
+        crds: Iterable[dict[str, Any]] = (),
+        kubelet: Settings | None = None,
     ) -> World:
         """Open the data directory and serve it; what was opened is closed again on failure.
 
+        There from the start: the definitions `crds`, and `namespace`, which the kubeconfig names.
         With a kubelet, Pods run; `SandboxError` says why they cannot here.
         """
         clock = clock or SystemClock()
         take_directory(directory)
         async with AsyncExitStack() as resources:
-            settings = kubelet if isinstance(kubelet, Settings) else Settings()
-            ballast = Ballast(directory, settings.reserve if kubelet else 0)
+            ballast = Ballast(directory, 0 if kubelet is None else kubelet.reserve)
             store = await Store.open(directory, make_room=ballast.make_room)
             resources.push_async_callback(store.close)
             # The directory is ours from here on. Certificates take a thread and no turn of ours.
@@ -72,14 +75,14 @@ class World:
                 asyncio.to_thread(pki.ensure, directory / "pki", clock, hosts)
             )
             resources.push_async_callback(_over, making)
-            server = ApiServer(store, clock)
+            server = ApiServer(store, clock, (namespace,))
             await server.start()
             resources.push_async_callback(server.stop)
-            await provision(InProcess(server), catalogue.crds())
+            await provision(InProcess(server), crds)
             running = None
-            if kubelet:
+            if kubelet is not None:
                 client = Client(InProcess(server))
-                running = await Kubelet.open(client, clock, directory, settings, ballast)
+                running = await Kubelet.open(client, clock, directory, kubelet, ballast)
                 resources.push_async_callback(running.close)
                 server.nodes[NODE] = running.answers
 
@@ -94,7 +97,7 @@ class World:
             resources.push_async_callback(listeners.stop)
 
             address = _address(host, tcp.getsockname()[1])
-            kubeconfig.write(directory / "kubeconfig", address, made.ca, made.token)
+            kubeconfig.write(directory / "kubeconfig", address, made.ca, made.token, namespace)
             world = cls(directory, address, server, resources.pop_all())
             world.kubelet = running
             return world

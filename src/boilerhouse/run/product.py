@@ -34,6 +34,7 @@ from boilerhouse.node.helper.helper import Helper
 from boilerhouse.node.helper.store.store import Store
 from boilerhouse.platform.archive.model import Owners
 from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.files.quota import DiskSpace
 from boilerhouse.platform.rpc.message import Answer, Handler, Request, answering
 from boilerhouse.platform.rpc.peer import Unreachable
 
@@ -55,9 +56,9 @@ class Product:
         """Return the containers that the kubelet starts here instead of in a sandbox."""
         return {"agent": self._agent, helper_layout.HELPER: self._helper}
 
-    def press(self, growth: DiskLimit | None) -> None:
+    def press(self, growth: DiskSpace | None) -> None:
         """Have instances grow by no more than this: the disk is nearly full. None: no more."""
-        self._monitor.press(growth)
+        self._monitor.press(None if growth is None else DiskLimit(growth.bytes, growth.inodes))
 
     def reserve_changed(self, size: int, inodes: int) -> None:
         """Hear what of the reserve was given up; less than 0: was filled."""

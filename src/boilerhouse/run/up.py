@@ -21,15 +21,15 @@ from typing import NamedTuple
 import structlog
 
 from boilerhouse.core.environment import KEY_VARIABLE
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.edge.api import signing
 from boilerhouse.edge.api.auth import is_loopback
 from boilerhouse.edge.api.serving import address_of, bind_api
 from boilerhouse.embedded.apiserver.http.pki import PkiError
-from boilerhouse.embedded.apiserver.provision import NAMESPACE
 from boilerhouse.embedded.apiserver.storage.store import StoreFailed, StoreLocked
 from boilerhouse.embedded.kubelet.container import SandboxError
-from boilerhouse.embedded.kubelet.kubelet import Settings as KubeletSettings
 from boilerhouse.embedded.world import World
+from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.loop.eventloop import EventLoop
 from boilerhouse.platform.loop.watchdog import watched
@@ -40,6 +40,7 @@ from boilerhouse.run.banner import Served, banner, own_command
 from boilerhouse.run.descriptors import Division, TooFewDescriptors, take_descriptors
 from boilerhouse.run.garbage import collect_seldom, collect_when_quiet
 from boilerhouse.run.household import Means, household, operator_of
+from boilerhouse.run.kubelet import kubelet_settings
 from boilerhouse.run.localimages import LocalImages
 from boilerhouse.run.localplatform import LocalPlatform
 from boilerhouse.run.outlet import STDOUT, complain
@@ -122,12 +123,17 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
     # Bound first: what cannot be served need not be started.
     bound = bind_api(line.host, line.port, key=key)
     product = Product()
-    kubelet = KubeletSettings(builtins=product.builtins(), pods=division.pods, reserve=line.reserve)
+    kubelet = kubelet_settings(product.builtins(), pods=division.pods, reserve=line.reserve)
     async with AsyncExitStack() as stack:
         stack.callback(bound.close)
         stack.push_async_callback(product.close)
         world = await World.open(
-            directory, host=line.kube_host, port=line.kube_port, kubelet=kubelet
+            directory,
+            host=line.kube_host,
+            port=line.kube_port,
+            namespace=NAMESPACE,
+            crds=catalogue.crds(),
+            kubelet=kubelet,
         )
         stack.push_async_callback(world.close)
         assert world.kubelet is not None, "it was asked for"

@@ -1,12 +1,13 @@
-"""What the embedded API holds before anybody asks: our custom resources and our namespace.
+"""The custom resources that the embedded API has from the start.
 
-catalogue.crds() ──► transport ──► created, brought up to date, or left alone
+definitions ──► transport ──► created, brought up to date, or left alone
 
 Through the same door as everyone else, so nothing gets in that the server would refuse.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,12 +16,10 @@ from boilerhouse.embedded.apiserver.crd.kind import default_crd
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.kube.wire import MERGE_PATCH, Request, Transport
 
-NAMESPACE = "boilerhouse"
-_NAMESPACES = "/api/v1/namespaces"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-async def provision(transport: Transport, crds: list[dict[str, Any]]) -> None:
+async def provision(transport: Transport, crds: Iterable[dict[str, Any]]) -> None:
     """Create what is missing; a definition of an earlier release becomes today's."""
     for crd in crds:
         path = f"{_CRDS}/{crd['metadata']['name']}"
@@ -30,9 +29,6 @@ async def provision(transport: Transport, crds: list[dict[str, Any]]) -> None:
         elif stored["spec"] != _completed(crd)["spec"]:
             # The schema sits in the list of versions, which a merge patch replaces as a whole.
             await _patch(transport, path, {"spec": crd["spec"]})
-    if await _get(transport, f"{_NAMESPACES}/{NAMESPACE}") is None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        await _create(transport, _NAMESPACES, namespace)
 
 
 def _completed(crd: dict[str, Any]) -> dict[str, Any]:

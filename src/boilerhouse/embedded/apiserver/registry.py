@@ -40,7 +40,7 @@ class Registry:
         return self._by_path.get((group, version, plural))
 
     def of_resource(self, resource: str) -> Kind | None:
-        """Return the kind of a store resource: `pods`, `boilerhouseclaims.boilerhouse.dev`."""
+        """Return the kind of a store resource: `pods`, `widgets.example.com`."""
         return self._by_resource.get(resource)
 
     def of_type(self, api_version: str, kind: str) -> Kind | None:

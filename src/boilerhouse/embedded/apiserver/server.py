@@ -29,7 +29,6 @@ from boilerhouse.embedded.apiserver.crd import kind as crd
 from boilerhouse.embedded.apiserver.crd.compiled import Compiler
 from boilerhouse.embedded.apiserver.describing.discovery import Discovery
 from boilerhouse.embedded.apiserver.describing.openapi import OpenApi
-from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.embedded.apiserver.node import Node, Session
 from boilerhouse.embedded.apiserver.policy.admission import ALWAYS, Admission
 from boilerhouse.embedded.apiserver.policy.quota import Quotas
@@ -68,8 +67,10 @@ _PART = "apiserver."  # what the names of our background tasks begin with
 class ApiServer:
     """`start` it, `handle` requests, `stop` it. The store belongs to the caller."""
 
-    def __init__(self, store: Store, clock: Clock, kinds: Iterable[Kind] | None = None) -> None:
-        self.registry = Registry(builtin.kinds() if kinds is None else kinds)
+    def __init__(self, store: Store, clock: Clock, namespaces: Iterable[str] = ()) -> None:
+        """`namespaces`: made at the start, and kept, as `default` is."""
+        self.registry = Registry(builtin.kinds())
+        self._always = (*ALWAYS, *namespaces)
         # Kubelets by the name of their Node object; whoever runs one adds it.
         self.nodes: dict[str, Node] = {}
         # Asked about each object that is written; what they say is sent along as warnings.
@@ -86,7 +87,7 @@ class ApiServer:
         self._lists = Lists(store, clock, presenter)
         self._watches = Watches(store, clock, presenter)
         self._verbs = Verbs(store, clock, admission, writer, presenter, self.advisers)
-        self._removal = Removal(store, clock, writer, self._lists)
+        self._removal = Removal(store, clock, writer, self._lists, self._always)
         self._scales = Scales(store, clock, admission, self._verbs)
         self._pods = Pods(store, clock, writer, self.nodes, self._removal.delete)
         self._compiler = Compiler()
@@ -112,7 +113,7 @@ class ApiServer:
     async def start(self) -> None:
         """Serve what the store holds: its CRDs, its unfinished deletions, the first namespaces."""
         self._definitions.begin()
-        for name in ALWAYS:
+        for name in self._always:
             await self._make_namespace(name)
         self._begin()
         self._stop_following = self._store.follow(self._follow)

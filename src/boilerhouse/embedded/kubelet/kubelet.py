@@ -39,11 +39,11 @@ from boilerhouse.embedded.kubelet.node.nodeobject import (
 from boilerhouse.embedded.kubelet.node.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.objects.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.pod.pod import TERMINAL, House, PodWorker
-from boilerhouse.embedded.kubelet.pod.turns import Turns
+from boilerhouse.embedded.kubelet.pod.turns import Priority, Turns
 from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, try_out
 from boilerhouse.embedded.kubelet.sessions.answering import Answers
 from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
-from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
+from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims
 from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.cache import Change
@@ -64,14 +64,18 @@ log = structlog.get_logger(__name__)
 class Settings:
     """What an installation decides about its kubelet."""
 
-    product_image: str = "boilerhouse"
+    builtin_image: str = "boilerhouse"  # whose containers are `builtins`
     builtins: Builtins = field(default_factory=dict)
     capacity: Requests | None = None  # what Pods may ask for in all; None = what the machine has
     pods: int | None = None  # of which there may be no more, whatever they ask for
     disk_seconds: float = 30.0  # between two looks at disk limits
     reserve: int | None = 0  # bytes of disk kept back for ourselves; None = a share of it
-    namespace: str = "boilerhouse"  # whose claim boilerhouse-snapshots is DIR/snapshots
-    way: RightOfWay = field(default_factory=RightOfWay)  # shared with whoever answers claims
+    # Directories below DIR that PersistentVolumeClaims are given, by namespace and name.
+    volumes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    ports_annotation: str = ""  # on a Pod: "<declared>:<reached at>,…" of ports that were taken
+    network_label: str = ""  # on a Pod: what it may reach, none or unrestricted
+    priority: Priority = lambda pod, ending: 1
+    way: RightOfWay = field(default_factory=RightOfWay)  # shared with what is in the foreground
 
 
 class Kubelet:
@@ -108,14 +112,13 @@ class Kubelet:
         client: Client,
         clock: Clock,
         data: Path,
-        settings: Settings | None = None,
-        ballast: Ballast | None = None,
+        settings: Settings,
+        ballast: Ballast,
     ) -> Kubelet:
         """Run the Pods of `data`; main thread only. `SandboxError` says why it cannot be."""
-        settings = settings or Settings()
         async with AsyncExitStack() as resources:
             # First: on a full disk, what follows lives on what was kept back.
-            disk = DiskPressure(data, ballast or Ballast(data, settings.reserve))
+            disk = DiskPressure(data, ballast)
             await disk.open()
             resources.push_async_callback(disk.close)
             sandboxes = await Bubblewrapped.open(data / "sandboxes", clock)
@@ -134,17 +137,17 @@ class Kubelet:
                 there = replace(there, pods=min(there.pods, settings.pods))
             events = Events(client, clock, "kubelet", way=settings.way)
             await resources.enter_async_context(events.running())
-            machine = Machine(clock, images, settings.builtins, settings.product_image, HOST_IP)
+            machine = Machine(clock, images, settings.builtins, settings.builtin_image, HOST_IP)
             house = House(
                 client,
                 machine,
                 sandboxes,
                 memory,
-                Claims(client, data, settings.namespace),
+                PersistentClaims(client, data, settings.volumes),
                 data / "pods",
                 amounts(there),
                 events,
-                Turns(settings.way),
+                Turns(settings.way, settings.priority),
                 Leftovers(
                     clock,
                     data / "pods",
@@ -154,6 +157,8 @@ class Kubelet:
                     lambda uid: quotas.clear(sandboxes.host_uid(uid)),
                 ),
                 quotas,
+                settings.ports_annotation,
+                settings.network_label,
             )
             kubelet = cls(client, clock, sandboxes, house, Ledger(there), disk)
             node = NodeObject(
@@ -280,7 +285,7 @@ class Kubelet:
             self._house.events.tell(NODES, node, status, words, type=kind)
 
     def _ours(self, pod: Dynamic) -> bool:
-        """Whether a Pod is made of our own containers alone, such as the snapshot helper."""
+        """Whether a Pod is made of built-in containers alone."""
         containers = (*pod.spec.get("initContainers", ()), *pod.spec.get("containers", ()))
         return all(self._is_built_in(one) for one in containers)
 

@@ -19,7 +19,7 @@ from boilerhouse.node.agent import protocol
 from boilerhouse.node.agent.disk.guard import DiskGuard
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.monitor import DiskMonitor
-from boilerhouse.node.agent.disk.quota import DiskQuota, Quota
+from boilerhouse.node.agent.disk.quota import DiskQuota
 from boilerhouse.node.agent.disk.survey import Survey
 from boilerhouse.node.agent.files import Files
 from boilerhouse.node.agent.freezer.hold import Hold, Why
@@ -33,6 +33,7 @@ from boilerhouse.node.agent.saving import Saves
 from boilerhouse.node.agent.settling import Settling
 from boilerhouse.platform.archive.model import Owners
 from boilerhouse.platform.archive.workers import Workers
+from boilerhouse.platform.files.quota import Quota
 from boilerhouse.platform.rpc.guard import TokenGuard
 from boilerhouse.platform.rpc.message import Answer, Handler, Request, json_answer
 from boilerhouse.platform.rpc.refusal import Refused

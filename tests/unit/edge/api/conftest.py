@@ -16,16 +16,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from boilerhouse.core.clock import SystemClock
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.edge.api.app import application
 from boilerhouse.edge.api.house import House
 from boilerhouse.edge.api.serving import serving
 from boilerhouse.embedded.apiserver.inprocess import InProcess
-from boilerhouse.embedded.apiserver.provision import NAMESPACE, provision
 from boilerhouse.embedded.apiserver.server import ApiServer
 from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.node.helper.helper import Helper
 from boilerhouse.node.helper.store.store import Store as Shelves
-from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.serving.listening import bind
@@ -33,6 +32,7 @@ from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import helper_secret
 from boilerhouse.tenancy.snapshots.snapshots import SnapshotClient
 from tests.controllers.operator_fixture import NODE, World, make_node, started
+from tests.embedded_fixture import start_server
 from tests.unit.edge.api.files import Files
 from tests.unit.edge.api.node import PretendedNode
 
@@ -74,11 +74,9 @@ async def opened_rest(
     async with AsyncExitStack() as stack:
         store = await Store.open(directory)
         stack.push_async_callback(store.close)
-        server = ApiServer(store, SystemClock())
-        await server.start()
+        server = await start_server(store, SystemClock())
         stack.push_async_callback(server.stop)
         transport = InProcess(server)
-        await provision(transport, catalogue.crds())
         client = Client(transport, NAMESPACE)
         await make_node(client)
         node = PretendedNode()

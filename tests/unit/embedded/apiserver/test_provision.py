@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.apiserver.inprocess import InProcess
-from boilerhouse.embedded.apiserver.provision import NAMESPACE, provision
+from boilerhouse.embedded.apiserver.provision import provision
+from boilerhouse.embedded.apiserver.server import ApiServer
+from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.operator import catalogue
+from tests.contract.driver import Api
 from tests.unit.embedded.apiserver.conftest import Start
 
 CRDS = "customresourcedefinitions"
@@ -22,7 +27,7 @@ def definitions() -> list[dict[str, Any]]:
 
 
 async def test_what_is_missing_is_made(start: Start) -> None:
-    """Every definition is served, and the namespace is there."""
+    """Every definition is served."""
     async with start() as embedded:
         await provision(InProcess(embedded.server), definitions())
         for crd in definitions():
@@ -30,7 +35,6 @@ async def test_what_is_missing_is_made(start: Start) -> None:
             assert {"type": "Established", "status": "True"}.items() <= next(
                 each.items() for each in found["status"]["conditions"] if each["type"][0] == "E"
             )
-        assert (await embedded.api.get("namespaces", NAMESPACE)).code == 200
 
 
 async def test_a_start_with_the_same_release_writes_nothing(start: Start) -> None:
@@ -60,3 +64,16 @@ async def test_a_definition_of_an_earlier_release_becomes_todays(start: Start) -
     today = next(crd for crd in definitions() if crd["metadata"]["name"] == CLAIMS)["spec"]
     assert new["versions"] == today["versions"] != old["versions"]
     assert new["names"]["shortNames"] == today["names"]["shortNames"]
+
+
+async def test_a_namespace_that_was_asked_for_is_there_and_stays(tmp_path: Path) -> None:
+    """It is made at each start that finds it missing, and may not be deleted, as `default`."""
+    for _ in range(2):
+        store = await Store.open(tmp_path)
+        server = ApiServer(store, SystemClock(), ("shop",))
+        await server.start()
+        api = Api(InProcess(server), "shop")
+        assert (await api.get("namespaces", "shop")).code == 200
+        assert (await api.delete("namespaces", "shop")).code == 403
+        await server.stop()
+        await store.close()

@@ -16,9 +16,9 @@ from boilerhouse.core.clock import Clock, SystemClock
 from boilerhouse.node.agent.agent import Agent, Config
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.monitor import DiskMonitor
-from boilerhouse.node.agent.disk.quota import Quota
 from boilerhouse.node.agent.freezer.processes import Process
 from boilerhouse.node.agent.protocol import State
+from boilerhouse.platform.files.quota import Quota
 from boilerhouse.platform.processes.freezing import Restless
 from boilerhouse.platform.rpc.message import Body, Request
 from boilerhouse.platform.rpc.peer import Peer

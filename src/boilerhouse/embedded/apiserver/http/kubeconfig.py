@@ -16,34 +16,34 @@ from boilerhouse.platform.files.durable import write_file
 NAME = "boilerhouse"
 
 
-def render(server: str, ca: bytes, token: str, *, name: str = NAME) -> str:
+def render(server: str, ca: bytes, token: str, namespace: str) -> str:
     """Write the file's text: one cluster, one user, one context, all of the same name."""
     return f"""\
 # Written by `boilerhouse up`; it is written anew when the address or the authority changes.
 apiVersion: v1
 kind: Config
 clusters:
-- name: {name}
+- name: {NAME}
   cluster:
     server: {server}
     certificate-authority-data: {base64.b64encode(ca).decode()}
 users:
-- name: {name}
+- name: {NAME}
   user:
     token: {token}
 contexts:
-- name: {name}
+- name: {NAME}
   context:
-    cluster: {name}
-    user: {name}
-    namespace: {name}
-current-context: {name}
+    cluster: {NAME}
+    user: {NAME}
+    namespace: {namespace}
+current-context: {NAME}
 """
 
 
-def write(path: Path, server: str, ca: bytes, token: str) -> None:
+def write(path: Path, server: str, ca: bytes, token: str, namespace: str) -> None:
     """Write the kubeconfig; leave the file alone if it says the same already."""
-    text = render(server, ca, token)
+    text = render(server, ca, token, namespace)
     try:
         if path.read_text(encoding="utf-8") == text and not path.stat().st_mode & 0o077:
             return

@@ -11,13 +11,11 @@ a batch of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.apiserver.kind import Body, Kind
-from boilerhouse.embedded.apiserver.policy.admission import ALWAYS
-from boilerhouse.embedded.apiserver.provision import NAMESPACE
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
 from boilerhouse.embedded.apiserver.request.refusals import forbidden, not_allowed, not_found
 from boilerhouse.embedded.apiserver.request.rendering import object_reply, value_reply
@@ -30,18 +28,19 @@ from boilerhouse.embedded.apiserver.verbs.objects import decode, key_of, unsaved
 from boilerhouse.embedded.apiserver.verbs.writing import Writer
 from boilerhouse.platform.kube.wire import Reply, Request
 
-# The one that Boilerhouse keeps everything in is needed as much as those that every server has.
-_UNDELETABLE = (*ALWAYS, NAMESPACE)
-
 BATCH = 32  # objects in one turn of the event loop, some milliseconds
 
 
 class Removal:
-    def __init__(self, store: Store, clock: Clock, writer: Writer, lists: Lists) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, writer: Writer, lists: Lists, kept: Collection[str]
+    ) -> None:
+        """`kept`: the namespaces that may not be deleted."""
         self._store = store
         self._clock = clock
         self._writer = writer
         self._lists = lists
+        self._kept = kept
 
     async def one(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer the delete of one object."""
@@ -50,7 +49,7 @@ class Removal:
         stored = self._store.head(key_of(target))
         if stored is None:
             raise not_found(kind, target.name)
-        if kind.resource == "namespaces" and target.name in _UNDELETABLE:
+        if kind.resource == "namespaces" and target.name in self._kept:
             raise forbidden(kind, target.name, "this namespace may not be deleted")
         deletion.check_preconditions(kind, stored, options)
         if options.dryRun:

@@ -1,10 +1,10 @@
-"""Containers of the product's own image: tasks of this process instead of sandboxes.
+"""Built-in containers: tasks of this process instead of sandboxes.
 
-    image `boilerhouse`, args [agent, …] ─► Builtins["agent"](Inside) ─► Builtin: start, wait, stop
+    the built-in image, args [name, …] ─► Builtins[name](Inside) ─► Builtin: start, wait, stop
 
-The agent and the snapshot helper are ours, need what only the kubelet can do (find and freeze a
-tenant's processes), and start in no time this way. To everybody else they are containers: with a
-status, logs, probes, and a port at the Pod's address.
+They are trusted, need what only the kubelet can do (find and freeze the processes of the containers
+beside them), and start in no time this way. To everybody else they are containers: with a status,
+logs, probes, and a port at the Pod's address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
-from boilerhouse.node.agent.disk.quota import Quota
+from boilerhouse.platform.files.quota import Quota
 from boilerhouse.platform.kube.kinds import ObjectMeta
 
 log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 class Listeners:
     """Ports of built-in containers: at the Pod's address on the machine, not in its network.
 
-    The tenant cannot reach them, nor take them away.
+    Sandboxed containers cannot reach them, nor take them away.
     """
 
     def __init__(self, address: str) -> None:
@@ -115,12 +115,12 @@ class Inside:
     pod_stays: Callable[[], bool]
     # Said when a probe would be answered otherwise than before.
     news: Callable[[], None]
-    # Who the tenant is (uid, gid): to the machine, and to itself.
+    # Who the sandboxed containers' processes are (uid, gid): to the machine, and to themselves.
     outside: tuple[int, int]
     inside: tuple[int, int]
     # What sandboxed containers of images have written over them: there or not.
     writable: tuple[Path, ...] = ()
-    # Of what the tenant writes, if the file system can limit it.
+    # Of what sandboxed containers write, if the file system can limit it.
     quota: Quota | None = None
 
 

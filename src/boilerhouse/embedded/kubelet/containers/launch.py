@@ -87,12 +87,12 @@ class Machine:
     clock: Clock
     images: ImageStore
     builtins: Builtins
-    product_image: str
+    builtin_image: str
     host_ip: str
 
     def built_in(self, container: Body) -> str | None:
         """Return which of the built-in containers this is, if it is one."""
-        if normal(container.get("image", "")) != normal(self.product_image):
+        if normal(container.get("image", "")) != normal(self.builtin_image):
             return None
         words = [*container.get("command", ()), *container.get("args", ())]
         return words[0] if words else ""
@@ -253,7 +253,7 @@ class Launcher:
         except SandboxError as error:
             raise Refused("CreateContainerConfigError", str(error)) from error
 
-    async def _tenant_user(self) -> tuple[int, int]:
+    async def _sandboxed_user(self) -> tuple[int, int]:
         """Return who the first sandboxed container is, inside, as far as that is known by now."""
         spec = self._pod.spec
         for container in spec.get("containers", ()):
@@ -278,7 +278,7 @@ class Launcher:
             known = ", ".join(sorted(self._machine.builtins)) or "nothing"
             raise Refused(
                 "CreateContainerError",
-                f"image {self._machine.product_image} runs {known} here, not {name!r}",
+                f"image {self._machine.builtin_image} runs {known} here, not {name!r}",
             )
         variables = await self._variables(container, {})
         words = [*container.get("command", ()), *container.get("args", ())]
@@ -300,7 +300,7 @@ class Launcher:
             self._pod_stays,
             news.set,
             (self._sandbox.host_uid, self._sandbox.host_gid),
-            await self._tenant_user(),
+            await self._sandboxed_user(),
             tuple(
                 containerspec.root_of(self._directory, one["name"]) / "upper"
                 for one in self._pod.spec.get("containers", ())
@@ -319,7 +319,7 @@ class Launcher:
             None,
             self._subject(container, self.listeners.connect, None, news),
             log,
-            self._machine.product_image,
+            self._machine.builtin_image,
             self._id(container, attempt),
             signal.SIGTERM,
         )

@@ -1,6 +1,6 @@
 """A range of loopback addresses and host uids that this process alone hands out on the machine.
 
-    data directory ─► AddressRange.claim ─► 4096 numbers of 2^20, held until `release`
+    data directory ─► AddressRange.take ─► 4096 numbers of 2^20, held until `release`
 
 Two Boilerhouses on one machine share its loopback network and, as root, its uids: with the same
 numbers a tenant of one would be reached at the address of a tenant of the other, and own its files.
@@ -24,14 +24,14 @@ _NAME = "\0boilerhouse/addresses/{}"
 
 
 class AddressRange:
-    """Held from `claim` to `release`. `number` says which one it is, from 0 to COUNT - 1."""
+    """Held from `take` to `release`. `number` says which one it is, from 0 to COUNT - 1."""
 
     def __init__(self, number: int, holder: socket.socket) -> None:
         self.number = number
         self._holder = holder
 
     @classmethod
-    def claim(cls, remembered: Path, default: int | None = None) -> AddressRange:
+    def take(cls, remembered: Path, default: int | None = None) -> AddressRange:
         """Take the range that the file `remembered` names, else any free one, and note it there.
 
         `default` is the range of a data directory that has no such file yet.

@@ -43,7 +43,7 @@ class Identities:
             if entry.name.isdecimal() and entry.is_symlink():
                 self._numbers[str(entry.readlink())] = int(entry.name)
         default = min(self._numbers.values()) // SIZE if self._numbers else None
-        self._range = AddressRange.claim(directory / "range", default)
+        self._range = AddressRange.take(directory / "range", default)
         self._first = self._range.number * SIZE
         self._places: dict[str, int] = {}  # of each Pod in the present range
         self._taken: set[int] = set()

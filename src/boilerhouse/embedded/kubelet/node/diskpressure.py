@@ -19,8 +19,8 @@ import structlog
 from prometheus_client import Gauge
 
 from boilerhouse.embedded.kubelet.node.diskroom import Marks, Room, look, marks_for
-from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.platform.files.ballast import Ballast
+from boilerhouse.platform.files.quota import DiskSpace
 
 log = structlog.get_logger(__name__)
 
@@ -62,12 +62,12 @@ class DiskPressure:
         self.pressed = False
 
     @property
-    def growth(self) -> DiskLimit | None:
+    def growth(self) -> DiskSpace | None:
         """How much more each instance may use now; None if the disk is not nearly full."""
         if not self.pressed:
             return None
         inodes = max(FEWEST_INODES, self._marks.inodes // GROWTH)
-        return DiskLimit(self._ballast.size // GROWTH, inodes)
+        return DiskSpace(self._ballast.size // GROWTH, inodes)
 
     @property
     def words(self) -> str:

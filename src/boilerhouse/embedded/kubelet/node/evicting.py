@@ -3,8 +3,8 @@
     every so often ─► used_bytes of what has a limit ─► too_much() ─► PodWorker.evict
 
 An eviction loses what the Pod had not saved. So it is late on purpose: two looks in a row. And it
-is for Pods of others alone: an instance has an agent beside it that freezes it at its limit, with
-all its files, so it is never evicted for its disk, whatever limits an earlier release gave its Pod.
+is not for a Pod with a built-in sidecar: that sees to its limit and loses no files, so such a Pod
+is never evicted for its disk, whatever limits its spec has.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Evictions:
         every: float,
         built_in: Callable[[Body], bool],
     ) -> None:
-        """`built_in` tells the containers of the product."""
+        """`built_in` tells the built-in containers."""
         self._workers = workers
         self._built_in = built_in
         self._unseen: set[str] = set()
@@ -62,7 +62,7 @@ class Evictions:
         uid = worker.pod.metadata.uid
         try:
             await self._look(worker)
-        except Exception as error:  # noqa: BLE001  tenants make the strangest trees
+        except Exception as error:  # noqa: BLE001  containers make the strangest trees
             if uid not in self._unseen:
                 log.warning("kubelet.disk_unseen", pod=worker.pod.metadata.name, error=str(error))
             self._unseen.add(uid)

@@ -53,7 +53,7 @@ class Wanted:
 
 
 def accompanied(spec: Body, built_in: Callable[[Body], bool]) -> bool:
-    """Whether a sidecar of the product runs beside the containers of a Pod: it is an instance."""
+    """Whether a built-in sidecar runs beside the containers of a Pod, and sees to its disk."""
     return any(
         container.get("restartPolicy") == "Always" and built_in(container)
         for container in spec.get("initContainers", ())

@@ -19,7 +19,6 @@ from typing import Any, cast
 
 import structlog
 
-from boilerhouse.core import names
 from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.fields.quantity import Quantity
 from boilerhouse.embedded.kubelet.backoff import Backoff
@@ -40,9 +39,9 @@ from boilerhouse.embedded.kubelet.pod.firstfacts import first_facts
 from boilerhouse.embedded.kubelet.pod.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.pod.ports import Ports
 from boilerhouse.embedded.kubelet.pod.reporting import Reporter
-from boilerhouse.embedded.kubelet.pod.turns import Turns, is_spare
+from boilerhouse.embedded.kubelet.pod.turns import Turns
 from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
-from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
+from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims
 from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
 from boilerhouse.embedded.kubelet.volumes.volumes import Volumes, mounts_of
 from boilerhouse.platform.kube.client import Client
@@ -66,13 +65,15 @@ class House:
     machine: Machine
     sandboxes: Sandboxes
     memory: Memory
-    claims: Claims
+    claims: PersistentClaims
     directory: Path  # one directory per Pod is in it
     capacity: Mapping[str, Quantity]
     events: Events
     turns: Turns
     leftovers: Leftovers
     quotas: Quotas
+    ports_annotation: str
+    network_label: str
 
 
 class PodWorker:
@@ -80,7 +81,7 @@ class PodWorker:
 
     def __init__(self, house: House, pod: Dynamic) -> None:
         self.pod = pod
-        self._spare = is_spare(pod.metadata)
+        self._spare = house.turns.can_wait(pod.metadata, ending=False)
         self.directory = house.directory / pod.metadata.uid
         self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
         self.loops: list[ContainerLoop] = []
@@ -101,7 +102,7 @@ class PodWorker:
             lambda: house.turns.piece(self.pod.metadata),
         )
         self._launcher: Launcher | None = None
-        self._ports = Ports(house.client, self._say)
+        self._ports = Ports(house.client, self._say, house.ports_annotation)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
         self._ending = Ending()
         self._evicted = asyncio.Event()
@@ -117,7 +118,7 @@ class PodWorker:
     def update(self, pod: Dynamic) -> None:
         """Take what the API says now."""
         self.pod = pod
-        self._spare = is_spare(pod.metadata)
+        self._spare = self._house.turns.can_wait(pod.metadata, ending=False)
         self._renew(pod.spec)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.ask(float(pod.metadata.deletion_grace_period_seconds or 0))
@@ -163,7 +164,7 @@ class PodWorker:
     def _can_wait(self) -> bool:
         """Whether what is done here is for nobody who waits; what was begun here may outlive us."""
         if self._ending.asked.is_set() and not self._over:
-            return self._house.turns.can_wait(self.pod.metadata, ends=True)
+            return self._house.turns.can_wait(self.pod.metadata, ending=True)
         return self._spare and not self._over
 
     async def _run(self) -> None:
@@ -317,11 +318,11 @@ class PodWorker:
         if pod.spec.get("shareProcessNamespace") and len(self._sandboxed()) > 1:
             raise SandboxError("several containers in one process namespace are not supported here")
         if self.sandbox is None:
-            self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=_network(pod))
+            self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=self._network())
             await self._ports.forward(self.sandbox, self._sandboxed())
             await self._ports.tell(pod.metadata)
         volumes = await self._volumes.prepare(pod.spec, self._sandboxed_volumes(), self.sandbox.own)
-        quota = await house.quotas.of_instance(
+        quota = await house.quotas.of_accompanied(
             self.sandbox.host_uid, pod.spec, self._sandboxed(), volumes, self.directory
         )
         view = PodView(
@@ -342,6 +343,12 @@ class PodWorker:
             lambda: self._leaving,
             quota,
         )
+
+    def _network(self) -> Network:
+        wanted = self.pod.metadata.labels.get(self._house.network_label, "none")
+        if wanted not in ("none", "unrestricted"):
+            raise SandboxError(f"network access {wanted!r} is not supported here")
+        return cast(Network, wanted)
 
     def _sandboxed(self) -> list[Body]:
         spec = self.pod.spec
@@ -393,13 +400,6 @@ class PodWorker:
             name = f"{meta.namespace}/{meta.name}/{one.name}"
             self._house.machine.images.let_go(name)
         await self._house.leftovers.clean(meta.uid)
-
-
-def _network(pod: Dynamic) -> Network:
-    wanted = pod.metadata.labels.get(names.NETWORK, "none")
-    if wanted not in ("none", "unrestricted"):
-        raise SandboxError(f"network access {wanted!r} is not supported here")
-    return cast(Network, wanted)
 
 
 async def _either(one: Coroutine[Any, Any, object], other: asyncio.Task[None]) -> None:

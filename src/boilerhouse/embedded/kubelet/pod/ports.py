@@ -1,6 +1,6 @@
 """Where a Pod's ports are reached: at its own address, usually under their own number.
 
-declared ports ─► Ports.forward ─► taken? another ─► annotation boilerhouse.dev/ports
+declared ports ─► Ports.forward ─► taken? another ─► an annotation of the Pod
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from boilerhouse.core import names
 from boilerhouse.embedded.kubelet.container import Sandbox
 from boilerhouse.embedded.kubelet.containers.containerloop import Said
 from boilerhouse.platform.kube.client import Client
@@ -24,10 +23,12 @@ _PRIVILEGED = 1024  # below that only root may listen
 class Ports:
     """The ports of one Pod."""
 
-    def __init__(self, client: Client, said: Said) -> None:
+    def __init__(self, client: Client, said: Said, annotation: str) -> None:
+        """`annotation`: where other numbers are written; nowhere if it is empty."""
         self.reached: dict[int, int] = {}  # declared ─► reached at
         self._client = client
         self._said = said
+        self._annotation = annotation
 
     async def forward(self, sandbox: Sandbox, containers: Iterable[Mapping[str, Any]]) -> None:
         """Listen for the TCP ports that sandboxed containers declare."""
@@ -49,9 +50,9 @@ class Ports:
     async def tell(self, pod: ObjectMeta) -> None:
         """Write which ports are reached under another number; usually none, and nothing."""
         moved = ",".join(f"{port}:{at}" for port, at in sorted(self.reached.items()) if at != port)
-        if moved == pod.annotations.get(names.PORTS, ""):
+        if not self._annotation or moved == pod.annotations.get(self._annotation, ""):
             return
-        patch = {"metadata": {"uid": pod.uid, "annotations": {names.PORTS: moved or None}}}
+        patch = {"metadata": {"uid": pod.uid, "annotations": {self._annotation: moved or None}}}
         # Deleted meanwhile, or another has its name by now: the next event says so.
         with contextlib.suppress(NotFound, Conflict):
             await self._client.merge_patch(PODS, pod.name, patch, namespace=pod.namespace)

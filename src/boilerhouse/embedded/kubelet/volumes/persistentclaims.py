@@ -1,6 +1,6 @@
 """PersistentVolumeClaims: a directory each, bound when the first Pod mounts it.
 
-    claim ─► Claims.use ─► DIR/snapshots (the product's own) | DIR/volumes/<claim uid> ─► Bound
+    claim ─► PersistentClaims.use ─► a directory it was given | DIR/volumes/<claim uid> ─► Bound
 
 Run as root, each Pod is another user to the kernel. So a claim belongs to one Pod at a time, and is
 handed over, file by file, to the next.
@@ -9,7 +9,7 @@ handed over, file by file, to the next.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from boilerhouse.embedded.kubelet.kernel.trees import give_tree
@@ -19,17 +19,17 @@ from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Resource
 from boilerhouse.platform.kube.status import NotFound
 
-SNAPSHOTS = "boilerhouse-snapshots"
 _CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", Dynamic)
 
 
-class Claims:
+class PersistentClaims:
     """Every claim of this machine."""
 
-    def __init__(self, client: Client, data: Path, namespace: str) -> None:
+    def __init__(self, client: Client, data: Path, given: Mapping[tuple[str, str], str]) -> None:
+        """`given`: directories below `data` of some of them, by namespace and name."""
         self._client = client
         self._data = data
-        self._namespace = namespace  # whose claim of that name is the one on our snapshots
+        self._given = given
         self._users: dict[str, str] = {}
 
     async def use(
@@ -45,10 +45,8 @@ class Claims:
         user = self._users.setdefault(claim.metadata.uid, pod_uid)
         if user != pod_uid:
             raise Missing(f'persistentvolumeclaim "{name}" is in use by another Pod')
-        if (namespace, name) == (self._namespace, SNAPSHOTS):
-            path = self._data / "snapshots"
-        else:
-            path = self._data / "volumes" / claim.metadata.uid
+        given = self._given.get((namespace, name))
+        path = self._data / (given or f"volumes/{claim.metadata.uid}")
         await asyncio.to_thread(_ready, path, own)
         if claim.status.get("phase") != "Bound":
             await self._bind(claim)

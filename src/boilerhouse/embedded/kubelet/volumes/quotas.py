@@ -1,13 +1,14 @@
-"""Project quotas: the kernel refuses what an instance writes past its disk, where it can.
+"""Project quotas: the kernel refuses what a Pod writes past its disk, where it can.
 
 start ─► Quotas.open: a scratch directory, a limit set and read back ─► available, or why not
-Pod   ─► Quotas.of_instance: the tenant's directories, still empty ─► the agent sets the limit
+Pod   ─► Quotas.of_accompanied: its directories, still empty ─► its built-in sidecar sets the limit
       ─► Quotas.clear once nothing of the Pod is left
 
 A project is a number that a file system keeps with every inode; new files take it over from their
 directory, and use is summed up per number. It is ours to give: a process in a user namespace, as
-all tenants are, may not change it. Only what tenants write has one. The agent's own files and the
-logs have none, so that what we write is never refused because a tenant used up its quota.
+all containers' processes are, may not change it. Only what those write has one. The files of
+built-in containers and the logs have none, so that what we write is never refused because a
+container's process used up its quota.
 
 The administrator switches quotas on (ext4: feature `project`, mounted with prjquota; xfs: mounted
 with pquota). No file system is ever mounted or changed for it here.
@@ -31,8 +32,7 @@ import structlog
 from boilerhouse.embedded.kubelet.kernel.trees import remove_tree
 from boilerhouse.embedded.kubelet.objects.containerspec import accompanied, root_of
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume, writable_directories
-from boilerhouse.node.agent.disk.limit import DiskLimit
-from boilerhouse.node.agent.disk.quota import START_ROOM
+from boilerhouse.platform.files.quota import START_ROOM, DiskSpace
 
 Body = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ class Quotas:
             quotas.unavailable = _words(error)
         return quotas
 
-    async def of_instance(
+    async def of_accompanied(
         self,
         project: int,
         spec: Body,
@@ -89,7 +89,7 @@ class Quotas:
         volumes: Mapping[str, Volume],
         directory: Path,
     ) -> PodQuota | None:
-        """Return the quota of a Pod if it is an instance; its agent sets the limit."""
+        """Return the quota of a Pod with a built-in sidecar, which sets the limit; else None."""
         if self.unavailable or not accompanied(spec, lambda one: one not in sandboxed):
             return None
         written = [volumes[name].path for name in writable_directories(spec, sandboxed)]
@@ -101,7 +101,7 @@ class Quotas:
     ) -> PodQuota | None:
         """Have the kernel count what is written to directories, together; those in `made` are made.
 
-        None if it cannot: then the tenant is frozen at its limit. So it is with a Pod that has
+        None if it cannot: then the sidecar has to see to the limit. So it is with a Pod that has
         files from a time without quotas, which would not be counted.
         """
         try:
@@ -117,22 +117,22 @@ class Quotas:
             return None
         return PodQuota(self, project)
 
-    def limit(self, project: int, limit: DiskLimit | None) -> None:
+    def limit(self, project: int, limit: DiskSpace | None) -> None:
         """Set what a project may use; None: as much as it likes. Raises OSError."""
         space, inodes = (0, 0) if limit is None else (-(-limit.bytes // _KIB), limit.inodes)
         given = _DQBLK.pack(space, 0, 0, inodes, 0, 0, 0, 0, _QIF_LIMITS)
         self._call(_Q_SETQUOTA, project, bytearray(given))
 
-    def read(self, project: int) -> tuple[DiskLimit | None, DiskLimit]:
+    def read(self, project: int) -> tuple[DiskSpace | None, DiskSpace]:
         """Return what a project may use, None without a limit, and what it uses. Raises OSError."""
         found = bytearray(_DQBLK.size)
         try:
             self._call(_Q_GETQUOTA, project, found)
         except FileNotFoundError:  # xfs: it has neither
-            return None, DiskLimit(0, 0)
+            return None, DiskSpace(0, 0)
         space, _, used, inodes, _, used_inodes, *_ = _DQBLK.unpack(found)
-        limit = DiskLimit(space * _KIB, inodes) if space or inodes else None
-        return limit, DiskLimit(used, used_inodes)
+        limit = DiskSpace(space * _KIB, inodes) if space or inodes else None
+        return limit, DiskSpace(used, used_inodes)
 
     def clear(self, project: int | None) -> None:
         """Take away the limit of a Pod that is gone, if it had one."""
@@ -156,7 +156,7 @@ class Quotas:
         try:
             if _cover(scratch, _SCRATCH_PROJECT) is None:
                 return "the directory of a trial was not empty"
-            wanted = DiskLimit(1 << 20, 16)
+            wanted = DiskSpace(1 << 20, 16)
             self.limit(_SCRATCH_PROJECT, wanted)
             set_to, used = self.read(_SCRATCH_PROJECT)
             self.limit(_SCRATCH_PROJECT, None)
@@ -183,24 +183,24 @@ class Quotas:
 
 
 class PodQuota:
-    """Implements the agent's `Quota`: the quota of one Pod."""
+    """Implements `Quota`: of one Pod."""
 
     def __init__(self, quotas: Quotas, project: int) -> None:
         self._quotas = quotas
         self._project = project
 
-    def set(self, limit: DiskLimit | None) -> None:
+    def set(self, limit: DiskSpace | None) -> None:
         self._quotas.limit(self._project, limit)
 
-    def read(self) -> tuple[DiskLimit | None, DiskLimit]:
+    def read(self) -> tuple[DiskSpace | None, DiskSpace]:
         return self._quotas.read(self._project)
 
     @contextlib.asynccontextmanager
     async def room_to_start(self) -> AsyncIterator[None]:
         """Leave a little room while a sandbox is made.
 
-        An overlay that cannot make its work directory is mounted read-only, and a full tenant
-        could not even remove files in it. (On ext4 root is exempt, on xfs it is not.)
+        An overlay that cannot make its work directory is mounted read-only, and a container at its
+        limit could not even remove files in it. (On ext4 root is exempt, on xfs it is not.)
         """
         before = await asyncio.to_thread(self._widen)
         try:
@@ -209,7 +209,7 @@ class PodQuota:
             if before is not None:
                 await asyncio.to_thread(self._narrow, *before)
 
-    def _widen(self) -> tuple[DiskLimit, DiskLimit] | None:
+    def _widen(self) -> tuple[DiskSpace, DiskSpace] | None:
         with _logged("kubelet.quota_not_widened", self._project):
             limit, used = self.read()
             wide = None if limit is None else limit.at_least(used, START_ROOM)
@@ -218,9 +218,9 @@ class PodQuota:
                 return limit, wide
         return None
 
-    def _narrow(self, limit: DiskLimit, wide: DiskLimit) -> None:
+    def _narrow(self, limit: DiskSpace, wide: DiskSpace) -> None:
         with _logged("kubelet.quota_not_narrowed", self._project):
-            if self.read()[0] == wide:  # else the agent has set another one meanwhile
+            if self.read()[0] == wide:  # else the sidecar has set another one meanwhile
                 self.set(limit)
 
 

@@ -23,7 +23,7 @@ from boilerhouse.embedded.kubelet.kernel.memory import Memory
 from boilerhouse.embedded.kubelet.kernel.trees import keep, remove_tree
 from boilerhouse.embedded.kubelet.objects.containerspec import Refused
 from boilerhouse.embedded.kubelet.objects.references import Missing, References, Source
-from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
+from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims
 
 Body = Mapping[str, Any]
 Own = Callable[[Path], None]
@@ -42,7 +42,12 @@ class Volumes:
     """The volumes of one Pod."""
 
     def __init__(
-        self, directory: Path, uid: str, memory: Memory, claims: Claims, references: References
+        self,
+        directory: Path,
+        uid: str,
+        memory: Memory,
+        claims: PersistentClaims,
+        references: References,
     ) -> None:
         self._directory = directory / "volumes"
         self._uid = uid

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from boilerhouse.platform.files.quota import DiskSpace
+
 INODES_PER_GIB = 65_536  # what mkfs.ext4 makes: one for each 16 KiB
 THAW_BELOW = 0.95  # of the limit
 REACHED = 0.99  # of a quota
@@ -40,11 +42,8 @@ class Shortage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DiskLimit:
-    """What an instance may use: bytes as the file system counts them, and inodes."""
-
-    bytes: int
-    inodes: int
+class DiskLimit(DiskSpace):
+    """What an instance may use."""
 
     @classmethod
     def of_gb(cls, gb: int) -> DiskLimit:
@@ -63,12 +62,6 @@ class DiskLimit:
     def reached(self, used: int, inodes: int, *, before: bool) -> bool:
         """Say whether this, as a quota, is used up; and if it was before, whether it still is."""
         return self.share(used, inodes) >= (THAW_BELOW if before else REACHED)
-
-    def at_least(self, used: DiskLimit, room: DiskLimit) -> DiskLimit:
-        """Return this limit, or a higher one that leaves so much room beside what is used."""
-        return DiskLimit(
-            max(self.bytes, used.bytes + room.bytes), max(self.inodes, used.inodes + room.inodes)
-        )
 
     def is_exceeded(self, used: int, inodes: int) -> bool:
         """Whether there is a limit, and an instance that runs uses it up."""

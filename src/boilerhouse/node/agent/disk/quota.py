@@ -11,29 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
 
 from boilerhouse.node.agent.disk.limit import DiskLimit
 from boilerhouse.node.agent.disk.survey import Counted
 from boilerhouse.node.agent.protocol import Usage
-
-# What may be written on top of what is there: places for mounts in the layer of an image, without
-# which its container could not start.
-START_ROOM = DiskLimit(1 << 20, 32)
+from boilerhouse.platform.files.quota import START_ROOM, Quota
 
 log = logging.getLogger(__name__)
-
-
-class Quota(Protocol):
-    """What a file system counts and limits for one instance. Blocks; raises OSError."""
-
-    def set(self, limit: DiskLimit | None) -> None:
-        """Refuse what is written past a limit; None: refuse nothing."""
-        ...
-
-    def read(self) -> tuple[DiskLimit | None, DiskLimit]:
-        """Return the limit, None without one, and what is used."""
-        ...
 
 
 class DiskQuota:

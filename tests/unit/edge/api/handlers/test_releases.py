@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import parse_time
-from boilerhouse.embedded.apiserver.provision import NAMESPACE
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.reading.holdings import phase_of
 from tests.unit.edge.api.conftest import Rest, archive, opened_helper, opened_rest, soon

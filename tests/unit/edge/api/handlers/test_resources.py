@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from boilerhouse.core import supervision
-from boilerhouse.embedded.apiserver.provision import NAMESPACE
+from boilerhouse.core.names import NAMESPACE
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Key
 from boilerhouse.platform.rpc import message
 from boilerhouse.platform.rpc.peer import Unreachable

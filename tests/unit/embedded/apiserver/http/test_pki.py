@@ -84,11 +84,11 @@ def test_the_kubeconfig_is_private_and_remembers_its_port(tmp_path: Path) -> Non
     assert kubeconfig.kept_port(path) is None
     path.write_text("junk")
     assert kubeconfig.kept_port(path) is None
-    kubeconfig.write(path, "https://127.0.0.1:6450", b"CA", "secret")
+    kubeconfig.write(path, "https://127.0.0.1:6450", b"CA", "secret", "shop")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert kubeconfig.kept_port(path) == 6450
     before = path.stat().st_ino
-    kubeconfig.write(path, "https://127.0.0.1:6450", b"CA", "secret")
+    kubeconfig.write(path, "https://127.0.0.1:6450", b"CA", "secret", "shop")
     assert path.stat().st_ino == before
 
 

@@ -46,7 +46,7 @@ async def test_without_quotas_there_is_a_reason_and_nothing_is_touched(tmp_path:
     agent = {"name": "agent", "restartPolicy": "Always"}
     spec = {**SPEC, "initContainers": [agent]}
     volumes = {"overlay-0": Volume(tmp_path / "o", read_only=False)}
-    assert await quotas.of_instance(os.getuid(), spec, [TENANT], volumes, tmp_path) is None
+    assert await quotas.of_accompanied(os.getuid(), spec, [TENANT], volumes, tmp_path) is None
     quotas.clear(1)
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
@@ -56,10 +56,10 @@ async def test_a_file_system_that_refuses_leaves_the_pod_without(tmp_path: Path)
     quotas = Quotas(tmp_path, "")
     (tmp_path / "o").mkdir()
     volumes = {"overlay-0": Volume(tmp_path / "o", read_only=False)}
-    of_others = await quotas.of_instance(os.getuid(), SPEC, [TENANT], volumes, tmp_path)
+    of_others = await quotas.of_accompanied(os.getuid(), SPEC, [TENANT], volumes, tmp_path)
     assert of_others is None and not (tmp_path / "roots").exists()
     spec = {**SPEC, "initContainers": [{"name": "agent", "restartPolicy": "Always"}]}
-    assert await quotas.of_instance(1_900_000_001, spec, [TENANT], volumes, tmp_path) is None
+    assert await quotas.of_accompanied(1_900_000_001, spec, [TENANT], volumes, tmp_path) is None
     quotas.clear(1_900_000_001)
 
 

@@ -13,7 +13,7 @@ from boilerhouse.embedded.kubelet.container import Mount, SandboxError
 from boilerhouse.embedded.kubelet.kernel.memory import Memory
 from boilerhouse.embedded.kubelet.objects.containerspec import Refused
 from boilerhouse.embedded.kubelet.objects.references import Missing, References
-from boilerhouse.embedded.kubelet.volumes.persistentclaims import Claims
+from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume, Volumes, mounts
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, PVCS, SECRETS
@@ -31,7 +31,9 @@ class Yard:
         self.data.mkdir()
         (directory / "shm").mkdir()
         self.memory = Memory.open(self.data, directory / "shm")
-        self.claims = Claims(client, self.data, "default")
+        self.claims = PersistentClaims(
+            client, self.data, {("default", "boilerhouse-snapshots"): "snapshots"}
+        )
         self.owned: list[Path] = []
 
     def volumes(self, uid: str) -> Volumes:

@@ -21,6 +21,7 @@ from boilerhouse.node.agent.disk import monitor as diskmonitor
 from boilerhouse.node.agent.disk.limit import DiskLimit, Shortage
 from boilerhouse.node.agent.freezer.processes import Process
 from boilerhouse.node.agent.protocol import Usage
+from boilerhouse.platform.files.quota import DiskSpace
 from boilerhouse.platform.files.unlinked import unlinked
 from tests.unit.node.agent.agent_fixture import Rig, Tenants, archive, eventually, running
 
@@ -396,16 +397,16 @@ class CountedQuota:
     """A file system's quota: it has counted `used`, and may be switched off."""
 
     def __init__(self) -> None:
-        self.limits: list[DiskLimit | None] = [None]
+        self.limits: list[DiskSpace | None] = [None]
         self.used = DiskLimit(0, 1)
         self.off = False
 
-    def set(self, limit: DiskLimit | None) -> None:
+    def set(self, limit: DiskSpace | None) -> None:
         if self.off:
             raise OSError(errno.ESRCH, "no quotas")
         self.limits.append(limit)
 
-    def read(self) -> tuple[DiskLimit | None, DiskLimit]:
+    def read(self) -> tuple[DiskSpace | None, DiskSpace]:
         if self.off:
             raise OSError(errno.ESRCH, "no quotas")
         return self.limits[-1], self.used
