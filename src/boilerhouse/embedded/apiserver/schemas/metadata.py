@@ -57,23 +57,6 @@ class _ObjectMeta(msgspec.Struct):
     managedFields: Sequence[_Managed] | None = None  # noqa: N815
 
 
-class _CleanOwner(_Owner, forbid_unknown_fields=True):
-    """A reference of which nothing is to be dropped."""
-
-
-class _CleanManaged(_Managed, forbid_unknown_fields=True):
-    """An entry of which nothing is to be dropped."""
-
-
-class _CleanMeta(_ObjectMeta, forbid_unknown_fields=True):
-    """Metadata of which nothing is to be dropped, if none of its fields is empty."""
-
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    ownerReferences: list[_CleanOwner] | None = None  # noqa: N815
-    managedFields: list[_CleanManaged] | None = None  # noqa: N815
-
-
 _FIELDS: Final = frozenset(_ObjectMeta.__struct_fields__)
 _OWNER_FIELDS: Final = frozenset(_Owner.__struct_fields__)
 _MANAGED_FIELDS: Final = frozenset(_Managed.__struct_fields__)
@@ -93,8 +76,6 @@ def prune_metadata(
         return
     if meta is None:
         holder["metadata"] = {}
-        return
-    if _is_clean(meta):
         return
     path = f"{prefix}metadata"
     fields = meta
@@ -122,17 +103,6 @@ def prune_metadata(
     ]
     for key in gone:
         del meta[key]
-
-
-def _is_clean(meta: Any) -> bool:
-    """Tell whether there is nothing to do, as nearly always; see glance.py."""
-    if meta.__class__ is not dict or not all(meta.values()):
-        return False
-    try:
-        msgspec.convert(meta, _CleanMeta)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def _prune_items(

@@ -98,7 +98,7 @@ class Node:
         "accepts", "additional", "additional_known", "closed", "default", "defaulting",
         "defaults_below", "embedded", "embeds_below", "enum", "enum_set", "int_or_string", "items",
         "least_items", "least_props", "limited", "list_keys", "list_type", "listing", "lists_below",
-        "logic", "most_items", "most_props", "nullable", "number", "open", "openapi", "plain",
+        "logic", "most_items", "most_props", "nullable", "number", "openapi", "plain",
         "preserve", "props", "refused", "refused_below", "refusing", "required", "text",
         "type_names", "typed", "unique",
     )  # fmt: skip
@@ -128,7 +128,6 @@ class Node:
     most_props: int | None
     nullable: bool
     number: Number | None
-    open: bool  # no type said: anything goes
     openapi: Mapping[str, Any]
     plain: bool  # a scalar about which nothing but its class is asked
     preserve: bool
@@ -263,7 +262,6 @@ class Builder:
         else:
             raise SchemaError(f"{path}.type", f"unknown type {name!r}")
         node.typed = bool(node.type_names)
-        node.open = classes is _EVERY
         node.accepts = classes.union((_NULL,)) if node.nullable else classes
 
     def _text(self, openapi: Mapping[str, Any], path: str) -> Text | None:

@@ -6,7 +6,7 @@ stored body  ──► default (a schema may have gained some since) ──► r
 
 Both CRDs and built-in kinds are trees of OpenAPI v3; built-in ones may share `definitions` by
 `$ref`. The order of the passes is the real server's. Checking is in validate.py, the compiled tree
-in node.py, how most objects pass without a walk in glance.py; here is what changes a body.
+in node.py; here is what changes a body.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from boilerhouse.embedded.apiserver.schemas.glance import Glance
 from boilerhouse.embedded.apiserver.schemas.metadata import prune_metadata
 from boilerhouse.embedded.apiserver.schemas.node import (
     MISSING,
@@ -24,7 +23,6 @@ from boilerhouse.embedded.apiserver.schemas.node import (
     Node,
     SchemaError,
     Seen,
-    fresh,
 )
 from boilerhouse.embedded.apiserver.schemas.validate import Check
 from boilerhouse.platform.kube.status import Cause, forbidden_field
@@ -38,13 +36,12 @@ _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 class Schema:
     """A compiled schema. Immutable; safe to share."""
 
-    __slots__ = ("_check", "_glance", "openapi", "root")
+    __slots__ = ("_check", "openapi", "root")
 
     def __init__(self, root: Node) -> None:
         self.root = root
         self.openapi: Mapping[str, Any] = root.openapi
-        self._glance = Glance(root)
-        self._check = Check(root, self._glance.right)
+        self._check = Check(root)
 
     @classmethod
     def compile(
@@ -68,8 +65,7 @@ class Schema:
         """
         unknown: list[str] = []
         prune_metadata(body, "", unknown, seen)
-        if not self._glance.right(fresh(body, seen)):
-            _prune_object(self.root, body, "", unknown, True, seen)
+        _prune_object(self.root, body, "", unknown, True, seen)
         unknown.sort()
         return unknown
 

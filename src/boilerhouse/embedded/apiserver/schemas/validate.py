@@ -9,7 +9,6 @@ object pays nothing for them. A part is a field name, or an index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from boilerhouse.embedded.apiserver.schemas.node import (
@@ -21,7 +20,6 @@ from boilerhouse.embedded.apiserver.schemas.node import (
     Number,
     Seen,
     Text,
-    fresh,
 )
 from boilerhouse.embedded.apiserver.schemas.ratchet import unchanged
 from boilerhouse.embedded.apiserver.schemas.regex import MAX_EFFORT, Pattern
@@ -54,14 +52,11 @@ class Flaw(NamedTuple):
 class Check:
     """Validation of whole objects of one kind."""
 
-    __slots__ = ("_required", "_right", "_root", "_status")
+    __slots__ = ("_root", "_status")
 
-    def __init__(self, root: Node, right: Callable[[dict[str, Any]], bool]) -> None:
-        """`right` tells of some fields of an object whether nothing can be wrong with them."""
+    def __init__(self, root: Node) -> None:
         self._root = root
-        self._right = right
         self._status = root.props.get("status")
-        self._required = frozenset(root.required)
 
     def run(
         self,
@@ -74,11 +69,10 @@ class Check:
         flaws: list[Flaw] = []
         root = self._root
         if not status:
-            if not (body.keys() >= self._required and self._right(fresh(body, seen))):
-                _value(root, body, None, flaws, seen)
+            _value(root, body, None, flaws, seen)
         elif self._status is not None and "status" in body:
             was = seen.get("status", MISSING)
-            if body["status"] is not was and not self._right({"status": body["status"]}):
+            if body["status"] is not was:
                 _value(self._status, body["status"], (None, "status"), flaws, was)
         causes: list[Cause] = []
         if flaws:
@@ -172,13 +166,6 @@ def _same(a: Any, b: Any) -> bool:
     if (a.__class__ is bool) != (b.__class__ is bool):
         return False
     return bool(a == b)
-
-
-def obeys(text: Text, value: str) -> bool:
-    """Tell whether a string is what it must be."""
-    flaws: list[Flaw] = []
-    _text(text, value, None, flaws)
-    return not flaws
 
 
 def _text(text: Text, value: str, path: Path, flaws: list[Flaw]) -> None:
