@@ -84,31 +84,6 @@ class FakeClock:
         self._monotonic += step.total_seconds()
 
 
-class _Pool:
-    """Random bytes bought in bulk: asking the kernel gives up the interpreter lock each time, and
-    with another thread busy getting it back takes longer than everything else in a small write."""
-
-    _SIZE = 4096
-
-    def __init__(self) -> None:
-        self._bytes = b""
-        self._used = 0
-        # A forked child must not hand out what its parent will.
-        os.register_at_fork(after_in_child=self.empty)
-
-    def empty(self) -> None:
-        self._bytes, self._used = b"", 0
-
-    def take(self, count: int) -> bytes:
-        if self._used + count > len(self._bytes):
-            self._bytes, self._used = os.urandom(self._SIZE), 0
-        start, self._used = self._used, self._used + count
-        return self._bytes[start : self._used]
-
-
-_pool = _Pool()
-
-
 # What is not chance in a UUID: its version and its variant, as RFC 9562 has them.
 _FIXED = 0xF << 76 | 0b11 << 62
 _VERSION_4 = 0x4 << 76 | 0b10 << 62
@@ -116,7 +91,7 @@ _VERSION_4 = 0x4 << 76 | 0b10 << 62
 
 def new_uid() -> str:
     """Return a fresh random UUID (version 4), spelled as Kubernetes spells `metadata.uid`."""
-    number = int.from_bytes(_pool.take(16)) & ~_FIXED | _VERSION_4
+    number = int.from_bytes(os.urandom(16)) & ~_FIXED | _VERSION_4
     text = f"{number:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
