@@ -56,7 +56,7 @@ gen: setup
 looked-over: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary src tests cluster bench gameday
+	@$(BIN)/mypy --no-error-summary src tests cluster bench gameday tools
 	@$(BIN)/lint-imports > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 	@$(BIN)/python -m boilerhouse.main gen --check
 

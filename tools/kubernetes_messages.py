@@ -4,7 +4,7 @@ Go modules k8s.io/*/generated.proto ──► field numbers, names, types ──
 
 Run by hand when the Kubernetes version we compare with moves, and commit the result:
 
-    python -m boilerhouse.embedded.apiserver.builtin.generate_messages --modules ~/go/pkg/mod/k8s.io
+    python -m tools.kubernetes_messages --modules ~/go/pkg/mod/k8s.io
 
 Only facts are taken. A field that is no property of its JSON form is written inline there: its
 name is left empty.
@@ -18,8 +18,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-TREES = Path(__file__).with_name("trees.json")
-OUTPUT = Path(__file__).with_name("messages.json")
+from tools.kubernetes_trees import BUILTIN
+
+TREES = BUILTIN / "trees.json"
+OUTPUT = BUILTIN / "messages.json"
 
 _SOURCES = {
     **{

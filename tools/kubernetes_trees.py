@@ -5,8 +5,7 @@ Go modules k8s.io/*       ──► which empty values are kept, always, never �
 
 Run by hand when the Kubernetes version we compare with moves, and commit the result:
 
-    python -m boilerhouse.embedded.apiserver.builtin.generate --kubeconfig FILE \
-        --modules ~/go/pkg/mod/k8s.io
+    python -m tools.kubernetes_trees --kubeconfig FILE --modules ~/go/pkg/mod/k8s.io
 
 Only facts are taken: no descriptions. Defaults that merely restate a type's zero value are left
 out, for they are not defaults. The OpenAPI document does not say whether `false` or `[]` sent by a
@@ -23,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-OUTPUT = Path(__file__).with_name("trees.json")
+BUILTIN = Path(__file__).parents[1] / "src/boilerhouse/embedded/apiserver/builtin"
+OUTPUT = BUILTIN / "trees.json"
 
 _APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -1,0 +1,1 @@
+"""Programs that developers run by hand; nothing of the product imports them."""
