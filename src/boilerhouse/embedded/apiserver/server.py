@@ -42,7 +42,7 @@ from boilerhouse.embedded.apiserver.request.refusals import (
     refuse_impersonation,
 )
 from boilerhouse.embedded.apiserver.request.rendering import as_yaml, encode, error_reply, is_yaml
-from boilerhouse.embedded.apiserver.request.routing import Routes, Target
+from boilerhouse.embedded.apiserver.request.routing import Target, find
 from boilerhouse.embedded.apiserver.storage.store import Change, Store, StoreFailed
 from boilerhouse.embedded.apiserver.verbs.listing import Lists
 from boilerhouse.embedded.apiserver.verbs.objects import Adviser, Verbs
@@ -107,7 +107,6 @@ class ApiServer:
         )
         self._discovery = Discovery(self.registry, self._unready)
         self._openapi = OpenApi(self.registry, builtin.definitions())
-        self._paths = Routes(self.registry)
         self._table = self._routes()
 
     async def start(self) -> None:
@@ -156,7 +155,7 @@ class ApiServer:
             if len(request.body) > BODY_LIMIT:
                 raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
             refuse_impersonation(request.headers)
-            target = self._paths.find(request.path)
+            target = find(self.registry, request.path)
             if target is None:
                 described = self._discovery.answer(request) or self._openapi.answer(request)
                 return described or _nothing_here()
@@ -182,7 +181,7 @@ class ApiServer:
     async def open(self, request: Request, subprotocols: tuple[str, ...]) -> Session:
         """Begin a WebSocket (exec, attach, port-forward, proxy); raises ApiError to refuse it."""
         refuse_impersonation(request.headers)
-        target = self._paths.find(request.path)
+        target = find(self.registry, request.path)
         if target is None or target.kind.resource != "pods":
             raise no_such_resource()
         if target.subresource not in (*SESSIONS, "proxy"):

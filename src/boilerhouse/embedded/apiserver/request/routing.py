@@ -28,49 +28,6 @@ class Target(msgspec.Struct, frozen=True):
     watch: bool = False
 
 
-# Collections that are remembered: a handful for each namespace in use.
-_REMEMBERED = 1024
-
-
-class Routes:
-    """Resolves paths as `find` does, and remembers of which collection most objects are."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._version = registry.version
-        # By path: where a collection is, of objects that have their names right behind it.
-        self._collections: dict[str, Target] = {}
-
-    def find(self, path: str) -> Target | None:
-        if self._version != self._registry.version:
-            self._version = self._registry.version
-            self._collections.clear()
-        collection, _, name = path.rpartition("/")
-        if name:
-            holder = self._collections.get(collection)
-            if holder is not None:
-                return Target(holder.kind, holder.namespace, name)
-            itself = self._collections.get(path)
-            if itself is not None:
-                return itself
-            above, _, owner = collection.rpartition("/")
-            holder = self._collections.get(above)
-            if holder is not None and owner and _is_part(holder.kind, name):
-                return Target(holder.kind, holder.namespace, owner, name)
-        target = find(self._registry, path)
-        if target is not None and name and not (target.subresource or target.watch):
-            self._remember(collection if target.name else path, target)
-        return target
-
-    def _remember(self, path: str, target: Target) -> None:
-        kind, namespace = target.kind, target.namespace
-        if bool(namespace) != kind.namespaced:
-            return  # in all namespaces: what is behind it has no name
-        if len(self._collections) >= _REMEMBERED:
-            self._collections.clear()
-        self._collections[path] = Target(kind, namespace)
-
-
 def find(registry: Registry, path: str) -> Target | None:
     """Resolve a path below /api or /apis; None when no such group and version is served.
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-
 import pytest
 
 from boilerhouse.embedded.apiserver import builtin
 from boilerhouse.embedded.apiserver.registry import Registry
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering, negotiate
-from boilerhouse.embedded.apiserver.request.routing import Routes, Target, find
+from boilerhouse.embedded.apiserver.request.routing import find
 from boilerhouse.platform.kube.status import NotAcceptable, NotFound
 from tests.unit.embedded.apiserver.kinds import WIDGET
 
@@ -115,53 +110,3 @@ def test_forms_nobody_speaks_are_not_acceptable(accept: str) -> None:
     """406 rather than something the client did not ask for."""
     with pytest.raises(NotAcceptable):
         negotiate(accept)
-
-
-def resolved(find_: Callable[[str], Target | None], path: str) -> Target | str | None:
-    try:
-        return find_(path)
-    except NotFound as error:
-        return str(error)
-
-
-PATHS = [
-    f"{root}{middle}{end}"
-    for root in ("/api/v1", "/apis/demo.dev/v1alpha1", "/apis/none.dev/v1", "/api", "/openapi")
-    for middle in (
-        "/pods", "/namespaces/ns/pods", "/namespaces/ns/widgets", "/nodes", "/namespaces",
-        "/namespaces/ns", "/namespaces//pods", "/watch/namespaces/ns/pods", "/nonsense", "",
-    )
-    for end in ("", "/", "/x", "/x/", "/x/status", "/x/log", "/status", "//", "//x", "/x/log/y",
-                "/log/log", "/log/x", "/scale/scale", "/x/scale")
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_remembered_paths_lead_where_others_lead(seed: int) -> None:
-    """Whatever was asked before, and however often: a path names what it names."""
-    routes = Routes(REGISTRY)
-    for path in random.Random(seed).choices(PATHS, k=3000):
-        assert resolved(routes.find, path) == resolved(partial(find, REGISTRY), path), path
-
-
-def test_remembered_paths_are_forgotten_with_their_kind() -> None:
-    """A kind that is no longer served, or another in its place, is noticed at once."""
-    registry = Registry(builtin.kinds())
-    routes = Routes(registry)
-    path = "/apis/demo.dev/v1alpha1/namespaces/ns/widgets/w"
-    assert resolved(routes.find, path) is None
-    registry.install(WIDGET)
-    assert [routes.find(path) for _ in range(2)] == [Target(WIDGET, "ns", "w")] * 2
-    changed = replace(WIDGET, since=5)
-    registry.install(changed)
-    assert routes.find(path) == Target(changed, "ns", "w")
-    registry.remove(WIDGET.resource)
-    assert routes.find(path) is None
-
-
-def test_not_every_collection_is_remembered() -> None:
-    """Paths of any number of namespaces take a bounded memory."""
-    routes = Routes(REGISTRY)
-    for number in range(3000):
-        assert routes.find(f"/api/v1/namespaces/n{number}/pods/p") is not None
-    assert len(routes._collections) <= 1024
