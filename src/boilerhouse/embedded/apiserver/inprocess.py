@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from boilerhouse.embedded.apiserver.server import ApiServer
-from boilerhouse.embedded.apiserver.silence import bounded
 from boilerhouse.platform.kube.status import Timeout, Unavailable
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 
@@ -29,13 +28,9 @@ class InProcess:
         self._server = server
 
     async def request(self, request: Request, *, timeout: float | None = None) -> Reply:
-        # A timer for each would be felt: most are writes, and short; what goes ahead of the disk
-        # waits for nothing.
-        if timeout is None or request.ahead:
-            answer = await self._server.handle(request)
-            return answer if isinstance(answer, Reply) else await _whole(answer)
         try:
-            async with asyncio.timeout(timeout):
+            # What goes ahead of the disk waits for nothing.
+            async with asyncio.timeout(None if request.ahead else timeout):
                 answer = await self._server.handle(request)
                 return answer if isinstance(answer, Reply) else await _whole(answer)
         except TimeoutError:
@@ -73,6 +68,24 @@ class InProcess:
 
     async def close(self) -> None:
         """Nothing to close: the server belongs to whoever started it."""
+
+
+async def bounded(chunks: AsyncIterator[bytes], longest: float | None) -> AsyncIterator[bytes]:
+    """Pass on what comes; `Unavailable` if nothing does for `longest` seconds, None is for ever.
+
+    Only waiting counts: how long the reader takes for a piece is its own affair.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(longest) as silence:
+                piece = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not silence.expired():
+                raise
+            raise Unavailable(f"nothing was heard for {longest} s") from None
+        yield piece
 
 
 async def _whole(answer: Stream) -> Reply:

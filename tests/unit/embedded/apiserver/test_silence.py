@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from boilerhouse.embedded.apiserver.silence import bounded
+from boilerhouse.embedded.apiserver.inprocess import bounded
 from boilerhouse.platform.kube.status import Unavailable
 
 pytestmark = pytest.mark.looptime
