@@ -53,15 +53,15 @@ def _default_nothing(_body: Body, _seen: Seen) -> None:
     """Change nothing."""
 
 
-def _leave(_body: Body) -> None:
+def leave(_body: Body) -> None:
     """Change nothing."""
 
 
-def _carry_nothing(_body: Body, _old: Body) -> None:
+def carry_nothing(_body: Body, _old: Body) -> None:
     """Change nothing."""
 
 
-def _accept(_body: Body, _old: Body | None) -> list[Cause]:
+def accept(_body: Body, _old: Body | None) -> list[Cause]:
     return []
 
 
@@ -77,11 +77,11 @@ class Hooks:
     # what the body shares with the second has been through it, and is left alone.
     default: Callable[[Body, Seen], None] = _default_nothing
     # Clear what a client may not set at birth (status), set what the server does (phase Pending).
-    on_create: Callable[[Body], None] = _leave
+    on_create: Callable[[Body], None] = leave
     # (new, old): carry over what a client leaves out and may not change (a Service's clusterIP).
-    on_update: Callable[[Body, Body], None] = _carry_nothing
+    on_update: Callable[[Body, Body], None] = carry_nothing
     # (new, old or None): everything wrong with the object, or with the change.
-    validate: Callable[[Body, Body | None], list[Cause]] = _accept
+    validate: Callable[[Body, Body | None], list[Cause]] = accept
 
 
 @dataclass(frozen=True, slots=True)

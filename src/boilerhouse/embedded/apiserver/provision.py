@@ -13,22 +13,25 @@ from typing import Any
 import msgspec
 
 from boilerhouse.embedded.apiserver.crd.kind import default_crd
-from boilerhouse.platform.kube.status import ApiError
-from boilerhouse.platform.kube.wire import MERGE_PATCH, Request, Transport
-
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.resources import CRDS
+from boilerhouse.platform.kube.status import NotFound
+from boilerhouse.platform.kube.wire import MERGE_PATCH, Transport
 
 
 async def provision(transport: Transport, crds: Iterable[dict[str, Any]]) -> None:
     """Create what is missing; a definition of an earlier release becomes today's."""
+    client = Client(transport)
     for crd in crds:
-        path = f"{_CRDS}/{crd['metadata']['name']}"
-        stored = await _get(transport, path)
-        if stored is None:
-            await _create(transport, _CRDS, crd)
-        elif stored["spec"] != _completed(crd)["spec"]:
+        path = CRDS.path("", crd["metadata"]["name"])
+        try:
+            stored = await client.raw("GET", path)
+        except NotFound:
+            await client.raw("POST", CRDS.path(""), crd)
+            continue
+        if stored["spec"] != _completed(crd)["spec"]:
             # The schema sits in the list of versions, which a merge patch replaces as a whole.
-            await _patch(transport, path, {"spec": crd["spec"]})
+            await client.raw("PATCH", path, {"spec": crd["spec"]}, content_type=MERGE_PATCH)
 
 
 def _completed(crd: dict[str, Any]) -> dict[str, Any]:
@@ -40,31 +43,3 @@ def _completed(crd: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(crd))
     default_crd(body)
     return body
-
-
-async def _get(transport: Transport, path: str) -> dict[str, Any] | None:
-    reply = await transport.request(Request("GET", path))
-    if reply.status == 404:
-        return None
-    if reply.status >= 300:
-        raise ApiError.parse(reply.status, reply.body)
-    found: dict[str, Any] = msgspec.json.decode(reply.body)
-    return found
-
-
-async def _create(transport: Transport, path: str, body: dict[str, Any]) -> None:
-    headers = {"content-type": "application/json"}
-    reply = await transport.request(
-        Request("POST", path, headers=headers, body=msgspec.json.encode(body))
-    )
-    if reply.status >= 300:
-        raise ApiError.parse(reply.status, reply.body)
-
-
-async def _patch(transport: Transport, path: str, patch: dict[str, Any]) -> None:
-    headers = {"content-type": MERGE_PATCH}
-    reply = await transport.request(
-        Request("PATCH", path, headers=headers, body=msgspec.json.encode(patch))
-    )
-    if reply.status >= 300:
-        raise ApiError.parse(reply.status, reply.body)

@@ -22,6 +22,7 @@ import structlog
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.supervision import supervised
+from boilerhouse.embedded.fields.podspec import containers_of
 from boilerhouse.embedded.kubelet.containers.builtin_images import Builtins
 from boilerhouse.embedded.kubelet.containers.launch import Machine
 from boilerhouse.embedded.kubelet.images.images import ImageStore
@@ -286,8 +287,7 @@ class Kubelet:
 
     def _ours(self, pod: Dynamic) -> bool:
         """Whether a Pod is made of built-in containers alone."""
-        containers = (*pod.spec.get("initContainers", ()), *pod.spec.get("containers", ()))
-        return all(self._is_built_in(one) for one in containers)
+        return all(self._is_built_in(one) for one in containers_of(pod.spec))
 
     def _is_built_in(self, container: Mapping[str, Any]) -> bool:
         return self._house.machine.built_in(container) is not None

@@ -21,12 +21,11 @@ from boilerhouse.embedded.apiserver.policy.admission import Admission
 from boilerhouse.embedded.apiserver.registry import Registry
 from boilerhouse.embedded.apiserver.request.decoding import decode_object
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
-from boilerhouse.embedded.apiserver.request.refusals import not_found
 from boilerhouse.embedded.apiserver.request.rendering import object_reply
 from boilerhouse.embedded.apiserver.request.routing import Target
 from boilerhouse.embedded.apiserver.storage.store import Change, Key, Store, Stored
 from boilerhouse.embedded.apiserver.verbs.deletion import DeleteOptions
-from boilerhouse.embedded.apiserver.verbs.objects import Verbs, check_version, decode, key_of
+from boilerhouse.embedded.apiserver.verbs.objects import Verbs, check_version, decode, found, key_of
 from boilerhouse.embedded.apiserver.verbs.removal import BATCH, Removal
 from boilerhouse.platform.kube.wire import Reply, Request
 
@@ -70,9 +69,7 @@ class Namespaces:
         kind = target.kind
         sent = decode_object(request, kind).body
         kind.schema.prune(sent)
-        stored = self._store.head(key_of(target))
-        if stored is None:
-            raise not_found(kind, target.name)
+        stored = found(self._store.head(key_of(target)), target)
         version = sent.get("metadata", {}).get("resourceVersion")
         if version:
             check_version(kind, stored, version)

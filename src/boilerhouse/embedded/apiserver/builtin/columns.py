@@ -8,6 +8,7 @@ from typing import Any
 
 from boilerhouse.embedded.apiserver.kind import Body, Column
 from boilerhouse.embedded.apiserver.request.table import NAME, age, age_cell
+from boilerhouse.embedded.fields.fieldpath import reader
 
 _NONE = "<none>"
 _UNSET = "<unset>"
@@ -24,10 +25,10 @@ def _column(name: str, cell: Callable[[Body], Any], *, wide: bool = False) -> Co
 def _at(*path: str, empty: Any = "") -> Callable[[Body], Any]:
     """Read a nested field; absent or empty is `empty`."""
 
+    field = reader(".".join(path))
+
     def read(body: Body) -> Any:
-        value: Any = body
-        for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
+        value = field(body)
         return empty if value in (None, "") else value
 
     return read

@@ -24,8 +24,19 @@ from boilerhouse.embedded.apiserver.builtin import (
 from boilerhouse.embedded.apiserver.builtin.shapes import Shape, Unlike
 from boilerhouse.embedded.apiserver.builtin.trees import Trees
 from boilerhouse.embedded.apiserver.crd import kind as crd
-from boilerhouse.embedded.apiserver.kind import Body, Column, Hooks, Kind, NameRule, ScalePaths
+from boilerhouse.embedded.apiserver.kind import (
+    Body,
+    Column,
+    Hooks,
+    Kind,
+    NameRule,
+    ScalePaths,
+    accept,
+    carry_nothing,
+    leave,
+)
 from boilerhouse.embedded.apiserver.schemas.node import Seen, fresh
+from boilerhouse.embedded.fields.fieldpath import text_reader
 from boilerhouse.platform.kube.status import BadRequest, Cause
 
 encode = msgspec.json.Encoder().encode
@@ -45,21 +56,9 @@ def definitions() -> Mapping[str, Any]:
     return _trees().definitions
 
 
-def _nothing(_body: Body) -> None:
-    """Change nothing."""
-
-
 def _no_status(body: Body) -> None:
     """A client cannot say at birth how its object is doing."""
     body.pop("status", None)
-
-
-def _keep(_body: Body, _old: Body) -> None:
-    """Carry nothing over."""
-
-
-def _accept(_body: Body, _old: Body | None) -> list[Cause]:
-    return []
 
 
 def _settled(
@@ -103,8 +102,8 @@ def _kind(
     default: Callable[[Body], None] | None = None,
     defaults_in: frozenset[str] | None = None,  # a write that keeps these finds all defaults there
     born: Callable[[Body], None] | None = None,
-    carried: Callable[[Body, Body], None] = _keep,
-    validate: Callable[[Body, Body | None], list[Cause]] = _accept,
+    carried: Callable[[Body, Body], None] = carry_nothing,
+    validate: Callable[[Body, Body | None], list[Cause]] = accept,
     selectable: Mapping[str, Callable[[Body], str]] | None = None,
     name_rule: NameRule = "subdomain",
     generation: bool = False,
@@ -131,10 +130,10 @@ def _kind(
             default=_settled(
                 trees.shape(definition),
                 kind,
-                default or _nothing,
+                default or leave,
                 defaults_in if default else frozenset(),
             ),
-            on_create=born or (_no_status if status else _nothing),
+            on_create=born or (_no_status if status else leave),
             on_update=carried,
             validate=validate,
         ),
@@ -147,22 +146,8 @@ def _kind(
     )
 
 
-def _field(*path: str) -> Callable[[Body], str]:
-    """Read a field as the text that field selectors compare."""
-
-    def read(body: Body) -> str:
-        value: Any = body
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        if isinstance(value, bool):
-            return str(value).lower()
-        return "" if value is None else str(value)
-
-    return read
-
-
 def _fields(*paths: str) -> dict[str, Callable[[Body], str]]:
-    return {path: _field(*path.split(".")) for path in paths}
+    return {path: text_reader(path) for path in paths}
 
 
 def _event_source(body: Body) -> str:
@@ -289,7 +274,7 @@ def _core_kinds() -> list[Kind]:
             short=("no",),
             namespaced=False,
             status=True,
-            born=_nothing,
+            born=leave,
             default=cluster.default_node,
             validate=cluster.validate_node,
             selectable={"spec.unschedulable": _unschedulable},

@@ -7,18 +7,12 @@ was absent or empty in what the client sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from boilerhouse.embedded.apiserver.kind import Body
+from boilerhouse.embedded.fields.podspec import containers_of
 
 _FILE_MODE = 0o644
-
-
-def containers_of(spec: Body) -> Iterator[Body]:
-    """Yield init containers and containers, in the order in which they start."""
-    yield from spec.get("initContainers", ())
-    yield from spec.get("containers", ())
 
 
 def default_spec(spec: Body) -> None:

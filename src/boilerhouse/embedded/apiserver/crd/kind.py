@@ -16,6 +16,7 @@ from boilerhouse.core.clock import Clock, SystemClock, rfc3339
 from boilerhouse.embedded.apiserver.crd.compiled import built
 from boilerhouse.embedded.apiserver.crd.rules import crd_causes
 from boilerhouse.embedded.apiserver.kind import Body, Column, Hooks, Kind, ScalePaths
+from boilerhouse.embedded.fields.fieldpath import reader, text_reader
 from boilerhouse.platform.kube.status import Cause, invalid_value
 
 RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -48,7 +49,7 @@ def kind_from_crd(body: Mapping[str, Any]) -> Kind:
         scale=_scale(subresources.get("scale")),
         columns=_columns(version),
         selectable={
-            field["jsonPath"].removeprefix("."): _text_at(field["jsonPath"])
+            field["jsonPath"].removeprefix("."): text_reader(field["jsonPath"])
             for field in version.get("selectableFields") or ()
         },
         hooks=Hooks(validate=_scale_values(_scale(subresources.get("scale")))),
@@ -205,7 +206,7 @@ def _scale_values(paths: ScalePaths | None) -> Callable[[Body, Body | None], lis
     def check(body: Body, _old: Body | None) -> list[Cause]:
         causes: list[Cause] = []
         for path in counts:
-            value = _at(path)(body)
+            value = reader(path)(body)
             if value is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
@@ -232,29 +233,3 @@ def _columns(version: Mapping[str, Any]) -> tuple[Column, ...]:
         )
         for column in written
     )
-
-
-def _at(path: str) -> Callable[[Body], Any]:
-    parts = path.removeprefix(".").split(".")
-
-    def read(body: Body) -> Any:
-        value: Any = body
-        for part in parts:
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
-
-    return read
-
-
-def _text_at(path: str) -> Callable[[Body], str]:
-    at = _at(path)
-
-    def read(body: Body) -> str:
-        value = at(body)
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return str(value)
-
-    return read

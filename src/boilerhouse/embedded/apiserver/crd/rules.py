@@ -21,6 +21,7 @@ from boilerhouse.embedded.apiserver.crd.limits import limit_causes
 from boilerhouse.embedded.apiserver.crd.structural import schema_causes
 from boilerhouse.embedded.apiserver.schemas.node import Builder, Node, SchemaError
 from boilerhouse.embedded.apiserver.schemas.schema import Schema
+from boilerhouse.embedded.fields.patch import copied
 from boilerhouse.platform.kube.status import (
     Cause,
     duplicate,
@@ -208,7 +209,7 @@ def _default(schema: Mapping[str, Any], path: str) -> list[Cause]:
     # Wrapped into an object, so that a default of any type goes through the same passes.
     inner = {key: value for key, value in schema.items() if key != "default"}
     whole = {"type": "object", "properties": {"default": inner}}
-    body = {"default": _copied(schema["default"])}
+    body = {"default": copied(schema["default"])}
     checked = Schema.compile(whole)
     if checked.prune(body):
         return [invalid_value(path, schema["default"], "must not have unknown fields")]
@@ -220,12 +221,6 @@ def _default(schema: Mapping[str, Any], path: str) -> list[Cause]:
             return []  # the rules themselves are reported at their own place
     prefix = path.removesuffix("default")
     return [cause._replace(field=prefix + cause.field) for cause in causes]
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _deprecation(version: Mapping[str, Any], path: str) -> list[Cause]:

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from boilerhouse.embedded.apiserver.kind import Body
-from boilerhouse.embedded.apiserver.policy.usage import Amounts, containers, pod_total, quantities
+from boilerhouse.embedded.fields.podspec import (
+    Amounts,
+    amounts,
+    containers_of,
+    pod_total,
+    quantities,
+)
 from boilerhouse.embedded.fields.quantity import Quantity, parse
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -32,16 +38,12 @@ def breaches(resource: str, body: Body, ranges: list[Body]) -> list[str]:
     """Return what breaks a limit range, in the real server's words."""
     found: list[str] = []
     if resource == "pods":
+        spec = body.get("spec", {})
         for entry in _entries(ranges, "Container"):
-            for container in containers(body):
-                resources = container.get("resources", {})
-                found += _check(
-                    entry,
-                    quantities(resources.get("requests", {})),
-                    quantities(resources.get("limits", {})),
-                )
+            for one in containers_of(spec):
+                found += _check(entry, amounts(one, "requests"), amounts(one, "limits"))
         for entry in _entries(ranges, "Pod"):
-            found += _check(entry, pod_total(body, "requests"), pod_total(body, "limits"))
+            found += _check(entry, pod_total(spec, "requests"), pod_total(spec, "limits"))
     elif resource == "persistentvolumeclaims":
         stated = body.get("spec", {}).get("resources", {}).get("requests", {})
         for entry in _entries(ranges, "PersistentVolumeClaim"):

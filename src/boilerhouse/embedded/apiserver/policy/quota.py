@@ -10,16 +10,11 @@ and moves with every write after that; see writing.py for why it stays exact.
 from __future__ import annotations
 
 from boilerhouse.embedded.apiserver.kind import Body, Kind
-from boilerhouse.embedded.apiserver.policy.usage import (
-    Amounts,
-    best_effort,
-    containers,
-    quantities,
-    usage,
-)
+from boilerhouse.embedded.apiserver.policy.usage import best_effort, usage
 from boilerhouse.embedded.apiserver.registry import Registry
 from boilerhouse.embedded.apiserver.request.refusals import forbidden
 from boilerhouse.embedded.apiserver.storage.store import Key, Put, Store
+from boilerhouse.embedded.fields.podspec import Amounts, containers_of, quantities
 from boilerhouse.embedded.fields.quantity import ZERO
 from boilerhouse.platform.kube.status import Cause, forbidden_field, invalid_value
 
@@ -164,7 +159,7 @@ def _check_stated(kind: Kind, key: Key, quota: str, hard: Amounts, pod: Body) ->
         if item not in _STATED:
             continue
         which, resource = _STATED[item]
-        for container in containers(pod):
+        for container in containers_of(pod.get("spec", {})):
             if resource not in container.get("resources", {}).get(which, {}):
                 missing.setdefault(item, []).append(container.get("name", ""))
     if missing:

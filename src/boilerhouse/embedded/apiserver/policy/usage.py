@@ -6,13 +6,10 @@ Pod ask for).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from boilerhouse.embedded.apiserver.kind import Body, Kind
-from boilerhouse.embedded.fields.quantity import ZERO, Quantity, parse
+from boilerhouse.embedded.fields.podspec import Amounts, amounts, containers_of, pod_total
+from boilerhouse.embedded.fields.quantity import ZERO, parse
 
-Amounts = dict[str, Quantity]
 ONE = parse("1")
 
 _COUNTED = frozenset({
@@ -38,52 +35,24 @@ def usage(kind: Kind, body: Body) -> Amounts:
     return used
 
 
-def pod_total(body: Body, which: str) -> Amounts:
-    """Add up `requests` or `limits` of a Pod as the scheduler does: containers and sidecars run
-    together, other init containers one after another, the larger of the two counts."""
-    spec = body.get("spec", {})
-    running = _sum(_amounts(c, which) for c in spec.get("containers", ()))
-    starting: Amounts = {}
-    sidecars: Amounts = {}
-    for container in spec.get("initContainers", ()):
-        amounts = _amounts(container, which)
-        if container.get("restartPolicy") == "Always":
-            sidecars = _sum([sidecars, amounts])
-            amounts = sidecars
-        else:
-            amounts = _sum([sidecars, amounts])
-        starting = _larger(starting, amounts)
-    total = _larger(_sum([running, sidecars]), starting)
-    return _sum([total, quantities(spec.get("overhead", {}))])
-
-
-def containers(body: Body) -> list[Body]:
-    """Return every container of a Pod, init containers included."""
-    spec = body.get("spec", {})
-    return [*spec.get("initContainers", ()), *spec.get("containers", ())]
-
-
-def quantities(values: Mapping[str, Any]) -> Amounts:
-    return {name: parse(str(value)) for name, value in values.items()}
-
-
 def best_effort(body: Body) -> bool:
     """Tell whether no container of a Pod asks for or limits cpu or memory."""
     return not any(
         name in ("cpu", "memory") and amount
-        for container in containers(body)
+        for container in containers_of(body.get("spec", {}))
         for which in ("requests", "limits")
-        for name, amount in _amounts(container, which).items()
+        for name, amount in amounts(container, which).items()
     )
 
 
 def _pod_usage(body: Body) -> Amounts:
     used: Amounts = {}
-    for name, amount in pod_total(body, "requests").items():
+    spec = body.get("spec", {})
+    for name, amount in pod_total(spec, "requests").items():
         used[f"requests.{name}"] = amount
         if name in _COMPUTE:
             used[name] = amount
-    for name, amount in pod_total(body, "limits").items():
+    for name, amount in pod_total(spec, "limits").items():
         if name in _COMPUTE:
             used[f"limits.{name}"] = amount
     return used
@@ -109,19 +78,3 @@ def _service_usage(body: Body) -> Amounts:
         allocated = ports if spec.get("allocateLoadBalancerNodePorts", True) else ZERO
         return {"services.loadbalancers": ONE, "services.nodeports": allocated}
     return {}
-
-
-def _amounts(container: Body, which: str) -> Amounts:
-    return quantities(container.get("resources", {}).get(which, {}))
-
-
-def _sum(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = total.get(name, ZERO) + amount
-    return total
-
-
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(one.get(name, ZERO), other.get(name, ZERO)) for name in one | other}

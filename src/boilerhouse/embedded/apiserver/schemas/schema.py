@@ -25,6 +25,7 @@ from boilerhouse.embedded.apiserver.schemas.node import (
     Seen,
 )
 from boilerhouse.embedded.apiserver.schemas.validate import Check
+from boilerhouse.embedded.fields.patch import copied
 from boilerhouse.platform.kube.status import Cause, forbidden_field
 
 __all__ = ["NOTHING", "Builder", "Schema", "SchemaError", "Seen"]
@@ -203,7 +204,7 @@ def _default(node: Node, value: Any, seen: Any = NOTHING) -> None:
             if present is MISSING or (present is None and not child.nullable):
                 if child.default is MISSING:
                     continue
-                value[key] = present = _copy(child.default)
+                value[key] = present = copied(child.default)
             elif present is seen.get(key, MISSING):
                 continue
             if child.defaults_below and present is not None:
@@ -214,25 +215,16 @@ def _default(node: Node, value: Any, seen: Any = NOTHING) -> None:
                 if key in node.props or item is seen.get(key, MISSING):
                     continue
                 if item is None and not extra.nullable and extra.default is not MISSING:
-                    value[key] = item = _copy(extra.default)
+                    value[key] = item = copied(extra.default)
                 if extra.defaults_below:
                     _default(extra, item, seen.get(key))
     elif value.__class__ is list and node.items is not None:
         items = node.items
         for index, item in enumerate(value):
             if item is None and not items.nullable and items.default is not MISSING:
-                value[index] = item = _copy(items.default)
+                value[index] = item = copied(items.default)
             if items.defaults_below:
                 _default(items, item)
-
-
-def _copy(value: Any) -> Any:
-    """Copy a JSON value."""
-    if value.__class__ is dict:
-        return {key: _copy(item) for key, item in value.items()}
-    if value.__class__ is list:
-        return [_copy(item) for item in value]
-    return value
 
 
 def _refused(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = NOTHING) -> None:

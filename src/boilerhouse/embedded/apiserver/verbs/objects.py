@@ -120,8 +120,7 @@ class Verbs:
         else:
             await self._store.settle(key)
             stored = self._store.get(key)
-        if stored is None:
-            raise not_found(kind, target.name)
+        stored = found(stored, target)
         stored = self._presenter.shown(kind, stored)
         include = request.param("includeObject")
         return object_reply(kind, stored, rendering, self._clock.now, include=include)
@@ -164,9 +163,7 @@ class Verbs:
         if request.param("force"):
             why = "may not be specified for non-apply patch"
             raise invalid_options("PatchOptions", [forbidden_field("force", why)])
-        stored = self._store.head(key_of(target))
-        if stored is None:
-            raise not_found(kind, target.name)
+        stored = found(self._store.head(key_of(target)), target)
         old, seen = _before(kind, stored)
         body = change(old if seen else decode(self._presenter.shown(kind, stored).raw))
         if "metadata" in body and body["metadata"] is old["metadata"]:
@@ -249,6 +246,13 @@ class Verbs:
 
 def key_of(target: Target) -> Key:
     return Key(target.kind.resource, target.namespace, target.name)
+
+
+def found(stored: Stored | None, target: Target) -> Stored:
+    """Return what a target names, as far as it is there."""
+    if stored is None:
+        raise not_found(target.kind, target.name)
+    return stored
 
 
 def unsaved(key: Key, body: Body) -> Stored:

@@ -18,12 +18,11 @@ from boilerhouse.embedded.apiserver.node import Node, Session
 from boilerhouse.embedded.apiserver.request.decoding import decode_object
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
 from boilerhouse.embedded.apiserver.request.options import write_options
-from boilerhouse.embedded.apiserver.request.refusals import not_found
 from boilerhouse.embedded.apiserver.request.rendering import value_reply
 from boilerhouse.embedded.apiserver.request.routing import Target
 from boilerhouse.embedded.apiserver.storage.store import Store, Stored
 from boilerhouse.embedded.apiserver.verbs.deletion import DeleteOptions, check_preconditions
-from boilerhouse.embedded.apiserver.verbs.objects import decode, key_of
+from boilerhouse.embedded.apiserver.verbs.objects import decode, found, key_of
 from boilerhouse.embedded.apiserver.verbs.writing import Writer
 from boilerhouse.embedded.fields.selectors import object_selector
 from boilerhouse.platform.kube.exec import PROTOCOLS
@@ -211,16 +210,10 @@ class Pods:
         return node
 
     def _committed(self, target: Target) -> Body:
-        stored = self._store.get(key_of(target))
-        if stored is None:
-            raise not_found(target.kind, target.name)
-        return stored.body
+        return found(self._store.get(key_of(target)), target).body
 
     def _head(self, target: Target) -> Stored:
-        stored = self._store.head(key_of(target))
-        if stored is None:
-            raise not_found(target.kind, target.name)
-        return stored
+        return found(self._store.head(key_of(target)), target)
 
 
 def _with_port(target: Target) -> tuple[Target, str]:

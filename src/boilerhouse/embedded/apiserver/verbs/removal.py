@@ -17,14 +17,14 @@ from typing import Any
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.apiserver.kind import Body, Kind
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
-from boilerhouse.embedded.apiserver.request.refusals import forbidden, not_allowed, not_found
+from boilerhouse.embedded.apiserver.request.refusals import forbidden, not_allowed
 from boilerhouse.embedded.apiserver.request.rendering import object_reply, value_reply
 from boilerhouse.embedded.apiserver.request.routing import Target
 from boilerhouse.embedded.apiserver.storage.store import Key, Store, Stored
 from boilerhouse.embedded.apiserver.verbs import deletion, preparing
 from boilerhouse.embedded.apiserver.verbs.deletion import DeleteOptions, Gone, Unchanged
 from boilerhouse.embedded.apiserver.verbs.listing import Lists, Page
-from boilerhouse.embedded.apiserver.verbs.objects import decode, key_of, unsaved
+from boilerhouse.embedded.apiserver.verbs.objects import decode, found, key_of, unsaved
 from boilerhouse.embedded.apiserver.verbs.writing import Writer
 from boilerhouse.platform.kube.wire import Reply, Request
 
@@ -46,9 +46,7 @@ class Removal:
         """Answer the delete of one object."""
         kind = target.kind
         options = deletion.read_options(request)
-        stored = self._store.head(key_of(target))
-        if stored is None:
-            raise not_found(kind, target.name)
+        stored = found(self._store.head(key_of(target)), target)
         if kind.resource == "namespaces" and target.name in self._kept:
             raise forbidden(kind, target.name, "this namespace may not be deleted")
         deletion.check_preconditions(kind, stored, options)

@@ -15,7 +15,7 @@ from boilerhouse.embedded.apiserver.policy.admission import Admission
 from boilerhouse.embedded.apiserver.request.decoding import decode_object
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
 from boilerhouse.embedded.apiserver.request.options import write_options
-from boilerhouse.embedded.apiserver.request.refusals import invalid, invalid_scale, not_found
+from boilerhouse.embedded.apiserver.request.refusals import invalid, invalid_scale
 from boilerhouse.embedded.apiserver.request.rendering import value_reply
 from boilerhouse.embedded.apiserver.request.routing import Target
 from boilerhouse.embedded.apiserver.storage.store import Store, Stored
@@ -24,9 +24,11 @@ from boilerhouse.embedded.apiserver.verbs.objects import (
     Verbs,
     check_version,
     decode,
+    found,
     key_of,
     read_patch,
 )
+from boilerhouse.embedded.fields.fieldpath import reader
 from boilerhouse.platform.kube.status import BadRequest, invalid_value
 from boilerhouse.platform.kube.wire import Reply, Request
 
@@ -41,9 +43,7 @@ class Scales:
         self._verbs = verbs
 
     async def read(self, target: Target, request: Request, rendering: Rendering) -> Reply:
-        stored = self._store.get(key_of(target))
-        if stored is None:
-            raise not_found(target.kind, target.name)
+        stored = found(self._store.get(key_of(target)), target)
         return value_reply(_scale(target.kind, stored.body), rendering)
 
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
@@ -57,10 +57,7 @@ class Scales:
         return await self._change(target, request, rendering, stored, sent)
 
     def _head(self, target: Target) -> Stored:
-        stored = self._store.head(key_of(target))
-        if stored is None:
-            raise not_found(target.kind, target.name)
-        return stored
+        return found(self._store.head(key_of(target)), target)
 
     async def _change(
         self, target: Target, request: Request, rendering: Rendering, stored: Stored, sent: Body
@@ -102,13 +99,13 @@ def _scale(kind: Kind, body: Body) -> Body:
     paths = _paths(kind)
     metadata = body["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: dict[str, Any] = {"replicas": _read(body, paths.status_replicas) or 0}
-    selector = _read(body, paths.label_selector) if paths.label_selector else None
+    status: dict[str, Any] = {"replicas": reader(paths.status_replicas)(body) or 0}
+    selector = reader(paths.label_selector)(body) if paths.label_selector else None
     if isinstance(selector, dict):
         selector = _selector_text(selector)
     if selector:
         status["selector"] = selector
-    replicas = _read(body, paths.spec_replicas)
+    replicas = reader(paths.spec_replicas)(body)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -142,15 +139,6 @@ def _replicas(kind: Kind, name: str, sent: Body) -> int:
         field, why = _paths(kind).spec_replicas, "should be a non-negative integer"
         raise invalid(kind, name, [invalid_value(field, replicas, why)])
     return replicas
-
-
-def _read(body: Body, path: str) -> Any:
-    value: Any = body
-    for part in path.lstrip(".").split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(part)
-    return value
 
 
 def _write(body: Body, path: str, value: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from boilerhouse.embedded.fields.podspec import containers_of
 from boilerhouse.embedded.fields.quantity import Quantity, parse
 from boilerhouse.embedded.kubelet.objects.references import Missing, References
 from boilerhouse.platform.kube.kinds import ObjectMeta
@@ -122,8 +123,7 @@ def field_value(path: str, pod: PodView) -> str:
 
 def _resource(source: Body, container: Body, pod: PodView) -> str:
     asked = source.get("containerName") or container["name"]
-    every = [*pod.spec.get("initContainers", ()), *pod.spec.get("containers", ())]
-    of = next((one for one in every if one["name"] == asked), None)
+    of = next((one for one in containers_of(pod.spec) if one["name"] == asked), None)
     group, _, resource = source["resource"].partition(".")
     if of is None or group not in ("limits", "requests") or resource not in pod.capacity:
         raise Missing(f"resource {source['resource']} of container {asked} is not known here")

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from boilerhouse.embedded.fields.quantity import ZERO, Quantity, parse
+from boilerhouse.embedded.fields.podspec import pod_total
+from boilerhouse.embedded.fields.quantity import ZERO, Quantity
 
 NAMES = ("cpu", "memory", "ephemeral-storage")
 _NO_VICTIMS = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
@@ -45,37 +46,10 @@ NOTHING = Requests(pods=0)
 
 
 def requests(spec: Mapping[str, Any]) -> Requests:
-    """Return what a Pod needs at its hungriest moment.
-
-    Main containers run together with all sidecars; an init container with the sidecars before it.
-    """
-    sidecars = NOTHING
-    most = NOTHING
-    for container in spec.get("initContainers", ()):
-        if container.get("restartPolicy") == "Always":
-            sidecars += _of(container)
-        else:
-            most = _larger(most, sidecars + _of(container))
-    together = sidecars
-    for container in spec.get("containers", ()):
-        together += _of(container)
-    most = _larger(most, together)
-    return Requests(most.cpu, most.memory, most.storage, 1)
-
-
-def _of(container: Mapping[str, Any]) -> Requests:
-    asked = container.get("resources", {}).get("requests", {})
-    cpu, memory, storage = (parse(str(asked.get(name, "0"))) for name in NAMES)
-    return Requests(cpu, memory, storage, 0)
-
-
-def _larger(one: Requests, other: Requests) -> Requests:
-    return Requests(
-        max(one.cpu, other.cpu),
-        max(one.memory, other.memory),
-        max(one.storage, other.storage),
-        0,
-    )
+    """Return what a Pod needs at its hungriest moment."""
+    total = pod_total(spec, "requests")
+    cpu, memory, storage = (total.get(name, ZERO) for name in NAMES)
+    return Requests(cpu, memory, storage)
 
 
 class Ledger:

@@ -20,6 +20,7 @@ from typing import Any, cast
 import structlog
 
 from boilerhouse.core.supervision import supervised
+from boilerhouse.embedded.fields.podspec import containers_of
 from boilerhouse.embedded.fields.quantity import Quantity
 from boilerhouse.embedded.kubelet.backoff import Backoff
 from boilerhouse.embedded.kubelet.container import Network, Sandbox, SandboxError, Sandboxes
@@ -247,8 +248,7 @@ class PodWorker:
 
     def _renew(self, spec: Body) -> None:
         """Go on with the images that containers have now: the one thing that may change."""
-        everyone = (*spec.get("initContainers", ()), *spec.get("containers", ()))
-        wanted = {one["name"]: one for one in everyone}
+        wanted = {one["name"]: one for one in containers_of(spec)}
         for loop in self.loops:
             container = wanted[loop.facts.name]
             changed = container.get("image") != loop.container.get("image")
@@ -351,8 +351,7 @@ class PodWorker:
         return cast(Network, wanted)
 
     def _sandboxed(self) -> list[Body]:
-        spec = self.pod.spec
-        every = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+        every = containers_of(self.pod.spec)
         return [one for one in every if self._house.machine.built_in(one) is None]
 
     def _sandboxed_volumes(self) -> set[str]:
