@@ -66,7 +66,7 @@ class Program:
                 return told
 
     async def save(self, agent: int, pod: str, base: str) -> Saved:
-        order = SaveOrder("anna", "shop", pod, base)
+        order = SaveOrder("anna", "shop", pod, base, wire.KEEP, 0)
         return Saved.decode(await self.ask("POST", wire.SAVE, agent, order.encode()))
 
     async def current(self) -> Version | None:
@@ -199,7 +199,7 @@ async def test_memory_is_bounded_whatever_the_size(tmp_path: Path) -> None:
 
         async def there_and_back(number: int) -> None:
             tenant, digest = f"tenant-{number}", agents[number].digest
-            order = SaveOrder(tenant, "shop", "pod", "")
+            order = SaveOrder(tenant, "shop", "pod", "", wire.KEEP, 0)
             await helper.ask("POST", wire.SAVE, ports[number], order.encode())
             restore = RestoreOrder(tenant, "shop", "pod", digest, "cold")
             await helper.ask("POST", wire.RESTORE, ports[number], restore.encode())

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from boilerhouse.platform.rpc.payload import Payload
 from boilerhouse.platform.rpc.refusal import Refused
 
 # In the answers of `/state` and of a save: the tenant is being halted, and does not stand yet.
@@ -75,7 +76,7 @@ _IDENTITY = tuple(field.name for field in fields(IdentityFiles))
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Payload):
     """Disk use of an instance, as its file system counts it. Not `complete`: at least this much.
 
     `used` is more than the directories together if files are open that have no name any more
@@ -92,16 +93,9 @@ class Usage:
     limit: int = 0  # bytes; 0: none
     full: str = ""  # what is used up (`disklimit.Shortage`), so that the tenant is frozen, or not
 
-    def encode(self) -> bytes:
-        return _encode(self)
-
-    @classmethod
-    def decode(cls, body: bytes) -> Usage:
-        return cls(**_decode(body))
-
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Payload):
     """The newest change under some directories, in nanoseconds since 1970; None if there is none.
 
     Not `complete`: the walk was cut short, so there may be a newer one; `unreadable` says which
@@ -113,17 +107,9 @@ class Changes:
     entries: int
     unreadable: tuple[str, ...] = ()
 
-    def encode(self) -> bytes:
-        return _encode(self)
-
-    @classmethod
-    def decode(cls, body: bytes) -> Changes:
-        told = _decode(body)
-        return cls(**{**told, "unreadable": tuple(told["unreadable"])})
-
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Payload):
     """One name in a directory. `escaped` is the name percent-encoded if it is not UTF-8."""
 
     name: str
@@ -135,38 +121,27 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Payload):
     """A directory's entries by name; `truncated` if there are more than LISTING_LIMIT."""
 
     entries: tuple[Entry, ...]
     truncated: bool
 
-    def encode(self) -> bytes:
-        entries = [_plain(entry) for entry in self.entries]
-        return json.dumps({"entries": entries, "truncated": self.truncated}).encode()
-
     @classmethod
-    def decode(cls, body: bytes) -> Listing:
-        told = _decode(body)
-        return cls(tuple(Entry(**entry) for entry in told["entries"]), told["truncated"])
+    def of(cls, told: Mapping[str, Any]) -> Listing:
+        return cls(tuple(map(Entry.of, told["entries"])), told["truncated"])
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class Unchanged(Payload):
     """The answer to a save that sends nothing: all is as in the version `digest` names."""
 
     digest: str
-
-    def encode(self) -> bytes:
-        return json.dumps({"unchanged": True, "digest": self.digest}).encode()
-
-    @classmethod
-    def decode(cls, body: bytes) -> Unchanged:
-        return cls(_decode(body)["digest"])
+    unchanged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class SaveReport:
+class SaveReport(Payload):
     """What a save has sent. Not `stable`: something changed meanwhile, so it must be repeated.
 
     `torn`: a power loss may have taken parts of what was restored before (settling.py), so these
@@ -182,17 +157,9 @@ class SaveReport:
     torn: bool = False
     skipped: tuple[str, ...] = ()
 
-    def encode(self) -> bytes:
-        return _encode(self)
-
-    @classmethod
-    def decode(cls, body: bytes) -> SaveReport:
-        told = _decode(body)
-        return cls(**{**told, "skipped": tuple(told.get("skipped", ()))})
-
 
 @dataclass(frozen=True, slots=True)
-class RestoreReport:
+class RestoreReport(Payload):
     """A snapshot is in the instance. `skipped`: what has no overlay directory any more.
 
     `already`: by an earlier call. `container`: the tenant's container as it was before, its name
@@ -203,17 +170,9 @@ class RestoreReport:
     container: str
     skipped: tuple[str, ...]
 
-    def encode(self) -> bytes:
-        return _encode(self)
-
-    @classmethod
-    def decode(cls, body: bytes) -> RestoreReport:
-        told = _decode(body)
-        return cls(**{**told, "skipped": tuple(told["skipped"])})
-
 
 @dataclass(frozen=True, slots=True)
-class State:
+class State(Payload):
     """Where an agent stands. `restored`, `baseline`: digests, or empty. `bound`: it is somebody's.
 
     `baseline`: the version that the overlays were last known to be equal to.
@@ -223,25 +182,3 @@ class State:
     baseline: str
     frozen: bool
     bound: bool
-
-    def encode(self) -> bytes:
-        return _encode(self)
-
-    @classmethod
-    def decode(cls, body: bytes) -> State:
-        return cls(**_decode(body))
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _encode(value: Any) -> bytes:
-    return json.dumps(_plain(value)).encode()
-
-
-def _decode(body: bytes) -> dict[str, Any]:
-    told = json.loads(body)
-    if not isinstance(told, dict):
-        raise ValueError(f"not an object: {body[:80]!r}")
-    return told

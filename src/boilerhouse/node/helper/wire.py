@@ -7,11 +7,11 @@ Both ends share this module, and the helper is a small program: nothing but the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
+from boilerhouse.platform.rpc.payload import Payload
 from boilerhouse.platform.rpc.refusal import Refused
 
 SNAPSHOTS = "/snapshots"
@@ -32,30 +32,11 @@ Mode = Literal["cold", "restart", "live"]
 KEEP = 3  # versions of one tenant and workload, if the workload says nothing else
 
 
-class _Told:
-    """Encoding by field names, spelled as on the rest of our wire: created_at ─► createdAt."""
-
-    def plain(self) -> dict[str, Any]:
-        return {_spelled(name): getattr(self, name) for name in _names(type(self))}
-
-    def encode(self) -> bytes:
-        return json.dumps(self.plain()).encode()
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        """Read what `plain` gives; fields of a newer sender are ignored."""
-        return cls(**{name: told[_spelled(name)] for name in _names(cls)})
-
-    @classmethod
-    def decode(cls, body: bytes) -> Self:
-        return cls.of(json.loads(body))
-
-
-T = TypeVar("T", bound=_Told)
+T = TypeVar("T", bound=Payload)
 
 
 @dataclass(frozen=True, slots=True)
-class Version(_Told):
+class Version(Payload):
     """One stored version of a tenant's overlays of a workload.
 
     `current` is the one that a claim restores. `path` is where the archive lies on the volume.
@@ -78,7 +59,7 @@ class Version(_Told):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved(_Told):
+class Saved(Payload):
     """What became of a save: it is durable, whichever of these hold.
 
     Not `current`: another save or import took its place meanwhile, so these bytes are kept as a
@@ -95,14 +76,9 @@ class Saved(_Told):
     conflict: bool
     skipped: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        known = {name: told[name] for name in _names(cls) if name != "skipped"}
-        return cls(**known, skipped=tuple(told.get("skipped", ())))
-
 
 @dataclass(frozen=True, slots=True)
-class Restored(_Told):
+class Restored(Payload):
     """A version is in the instance. `skipped`: what has no overlay directory any more.
 
     `already`: it was there before this call. `container`: the agent's word for the tenant's
@@ -114,35 +90,21 @@ class Restored(_Told):
     skipped: tuple[str, ...] = ()
     container: str = ""
 
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        return cls(
-            digest=told["digest"],
-            already=told["already"],
-            skipped=tuple(told["skipped"]),
-            container=told["container"],
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Payload):
     """A part of a list; `more` is where the next part begins, "" after the last."""
 
     items: tuple[Version, ...]
     more: str = ""
 
-    def encode(self) -> bytes:
-        items = [version.plain() for version in self.items]
-        return json.dumps({"items": items, "more": self.more}).encode()
-
     @classmethod
-    def decode(cls, body: bytes) -> Page:
-        told = json.loads(body)
-        return cls(tuple(Version.of(item) for item in told["items"]), told["more"])
+    def of(cls, told: Mapping[str, Any]) -> Page:
+        return cls(tuple(map(Version.of, told["items"])), told["more"])
 
 
 @dataclass(frozen=True, slots=True)
-class SaveOrder(_Told):
+class SaveOrder(Payload):
     """Body of POST /snapshots/save. `base`: the digest the instance started from, or "".
 
     `round` numbers the orders to one instance; 0: this one has no number. `clean` is 1 if the
@@ -153,18 +115,13 @@ class SaveOrder(_Told):
     workload: str
     pod: str  # UID
     base: str
-    keep: int = KEEP
-    round: int = 0
-    clean: int = 0
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        # An older operator does not say; the class is named because slots make it anew.
-        return super(SaveOrder, cls).of({"clean": 0, **told})
+    keep: int
+    round: int
+    clean: int = 0  # an older operator does not say
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreOrder(_Told):
+class RestoreOrder(Payload):
     """Body of POST /snapshots/restore."""
 
     tenant: str
@@ -175,13 +132,13 @@ class RestoreOrder(_Told):
 
 
 @dataclass(frozen=True, slots=True)
-class PromoteOrder(_Told):
+class PromoteOrder(Payload):
     """Body of POST /snapshots/promote: the content of version `seq` becomes current."""
 
     tenant: str
     workload: str
     seq: int
-    keep: int = KEEP
+    keep: int
 
 
 def read_order(kind: type[T], body: bytes) -> T:
@@ -195,12 +152,3 @@ def read_order(kind: type[T], body: bytes) -> T:
         if type(value) is not (int if numeric else str):
             raise Refused(400, "bad-order", f"{field.name} is not of its type")
     return told
-
-
-def _names(kind: type[_Told]) -> list[str]:
-    return [field.name for field in fields(cast(Any, kind))]
-
-
-def _spelled(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)

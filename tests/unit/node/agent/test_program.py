@@ -41,14 +41,14 @@ def test_the_pod_mounts_what_the_agent_expects() -> None:
 @pytest.mark.parametrize("program", ["agent", "helper"])
 def test_the_small_programs_import_little(program: str) -> None:
     """None of the big libraries is loaded: an agent runs beside every tenant."""
-    script = f"import sys, boilerhouse.{program}.__main__; print(*sorted(sys.modules))"
+    script = f"import sys, boilerhouse.node.{program}.__main__; print(*sorted(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
     tops = {name.partition(".")[0] for name in loaded}
     assert not tops & {"msgspec", "structlog", "litestar", "httpx2", "typer", "rich", "yaml"}
     ours = {name for name in loaded if name.startswith("boilerhouse.")}
-    assert {name.split(".")[1] for name in ours} <= {"agent", "helper", "core"}
+    assert {name.split(".")[1] for name in ours} <= {"node", "platform", "core"}
 
 
 @pytest.mark.parametrize("program", ["agent", "snapshot-helper"])

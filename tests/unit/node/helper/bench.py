@@ -65,7 +65,7 @@ class Bench:
         agent: int = 1,
         keep: int = 3,
     ) -> Saved:
-        order = SaveOrder(tenant, "shop", pod, base, keep)
+        order = SaveOrder(tenant, "shop", pod, base, keep, 0)
         while True:
             body = await self.read("POST", wire.SAVE, body=Body(order.encode()), agent=agent)
             if body:

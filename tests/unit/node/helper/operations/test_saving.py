@@ -214,7 +214,7 @@ async def test_long_saves_are_asked_for_again(tmp_path: Path) -> None:
     async with working(tmp_path / "s", Capacity(patience=0.01)) as bench:
         agent = bench.agent()
         agent.gate = asyncio.Event()
-        order = Body(SaveOrder("anna", "shop", "pod-1", "", 3).encode())
+        order = Body(SaveOrder("anna", "shop", "pod-1", "", 3, 0).encode())
         assert (await bench.ask("POST", wire.SAVE, body=order)).status == 202
         asking = asyncio.create_task(bench.save())
         await asyncio.sleep(0.05)
@@ -251,7 +251,7 @@ async def test_who_does_not_come_to_rest_keeps_nobody_waiting(tmp_path: Path) ->
     async with working(tmp_path / "s", Capacity(saves=1)) as bench:
         restless, gated, other = (bench.agent(port, b"%d" % port) for port in (1, 2, 3))
         restless.rest, gated.gate = asyncio.Event(), asyncio.Event()
-        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3)
+        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3, 0)
         halting = await bench.ask(
             "POST", wire.SAVE, ("halting", "tell"), body=Body(order.encode()), agent=1
         )
@@ -273,7 +273,7 @@ async def test_a_helper_that_stops_while_a_tenant_is_halted(tmp_path: Path) -> N
     """Nothing is left of a save that has no place."""
     async with working(tmp_path / "s", Capacity(saves=1)) as bench:
         bench.agent(1).rest = asyncio.Event()
-        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3)
+        order = SaveOrder("tenant-1", "shop", "pod-1", "", 3, 0)
         body = Body(order.encode())
         await bench.ask("POST", wire.SAVE, ("halting", "tell"), body=body, agent=1)
     assert not bench.leftovers()
@@ -329,6 +329,7 @@ async def test_orders_are_checked(bench: Bench, order: bytes) -> None:
 
 def test_an_order_of_an_older_operator_is_read() -> None:
     """It does not say whether the instance started clean."""
-    told = SaveOrder("anna", "shop", "pod", "base").plain()
+    order = SaveOrder("anna", "shop", "pod", "base", 3, 1)
+    told = order.plain()
     del told["clean"]
-    assert SaveOrder.decode(json.dumps(told).encode()) == SaveOrder("anna", "shop", "pod", "base")
+    assert SaveOrder.decode(json.dumps(told).encode()) == order
