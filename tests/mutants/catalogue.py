@@ -28,9 +28,9 @@ _ELSEWHERE |= telling.MUTANTS
 
 MUTANTS = _ELSEWHERE | {
     "delete by UID alone": Mutant(
-        "boilerhouse.tenancy.instances.objects",
-        "PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace",
-        "PODS, seen.name, uid=seen.uid, grace=grace",
+        "boilerhouse.platform.kube.cas",
+        "seen.name, uid=seen.uid, resource_version=seen.version, grace=grace",
+        "seen.name, uid=seen.uid, grace=grace",
         _HAZARDS + "test_a_stale_pool_does_not_delete_a_pod_that_was_just_bound",
     ),
     "absence by the cache": Mutant(
@@ -127,14 +127,14 @@ MUTANTS = _ELSEWHERE | {
         _DECIDE + "test_source_and_time_are_written_once",
     ),
     "status without compare-and-swap": Mutant(
-        "boilerhouse.tenancy.claims.build",
-        'return {"uid": claim.uid, "resourceVersion": claim.version}',
-        'return {"uid": claim.uid}',
+        "boilerhouse.core.difference",
+        '{"uid": seen.uid, "resourceVersion": seen.version}',
+        '{"uid": seen.uid}',
         _HAZARDS + "test_8_what_happens_to_a_claim_meanwhile_wins",
     ),
     "all finalizers go": Mutant(
-        "boilerhouse.tenancy.claims.build",
-        "if finalizer != names.FINALIZER]",
+        "boilerhouse.core.difference",
+        "if finalizer != FINALIZER]",
         "if not finalizer]",
         _HAZARDS + "test_9_only_our_own_finalizer_is_removed",
     ),
@@ -262,9 +262,9 @@ MUTANTS = _ELSEWHERE | {
         "::test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew",
     ),
     "idle by what was seen long ago": Mutant(
-        "boilerhouse.tenancy.claims.build",
-        '    return {"metadata": _as_seen(claim), "status": changes}',
-        '    return {"metadata": {"uid": claim.uid}, "status": changes}',
+        "boilerhouse.platform.kube.cas",
+        "                bound(seen, patch),\n",
+        '                patch if "status" in patch else bound(seen, patch),\n',
         _FILES + "test_activity_that_races_idleness_wins",
     ),
     "an instance is evicted for its disk": Mutant(

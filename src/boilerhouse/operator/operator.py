@@ -23,6 +23,7 @@ from boilerhouse.operator.precedence import Precedence
 from boilerhouse.operator.ties import intended, needing
 from boilerhouse.operator.waking import Waking
 from boilerhouse.platform.kube.cache import by_label
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Bare, Dynamic, Node, Pod
@@ -137,6 +138,7 @@ class Operator:
         self.instances = Instances(client, self.pod_informer)
         self.blueprints = Blueprints(client, self.workload_informer, settings)
         self.memory = Memory(clock, chance)
+        self._claim_writer = Writer(client, CLAIMS, self.claim_informer)
         self._readiness = Readiness(client, clock)
         self.jobs = Jobs(lambda key: self.claims.queue.add(key), saves=saves, here=reconcile)
         self._files = Files(
@@ -169,7 +171,8 @@ class Operator:
         self.pools = self._pools(settings)
         self.claims = self._claims(identities, settings, nodes)
         self.triggers = self._triggers()
-        sweeper = sweep.Sweeper(client, self.secret_informer, self.pod_informer, clock)
+        secrets = Writer(client, sweep.SECRET_NAMES, self.secret_informer)
+        sweeper = sweep.Sweeper(client, secrets, self.pod_informer, clock)
         self.secrets: Controller[Key, sweep.Seen, sweep.Delete | sweep.Wait] = Controller(
             "secrets",
             read=sweeper.read,
@@ -183,6 +186,7 @@ class Operator:
         self.acquirer = Acquirer(
             client=client,
             claims=self.claim_informer,
+            writer=self._claim_writer,
             blueprints=self.blueprints,
             spares=self.spares,
             memory=self.memory,
@@ -265,7 +269,8 @@ class Operator:
         reader = WorkloadReader(
             self.client, self.workload_informer, images, self._claims_of, self.clock, platform
         )
-        applier = WorkloadApplier(self.client, self.workload_informer, self.events)
+        writer = Writer(self.client, WORKLOADS, self.workload_informer)
+        applier = WorkloadApplier(writer, self.events)
         return Controller(
             "workloads",
             read=reader.read,
@@ -280,9 +285,10 @@ class Operator:
     def _pools(self, settings: Settings) -> Controller[Key, PoolSeen, PoolPlan]:
         refusals: Setbacks[Key] = Setbacks(self.clock, self._chance)
         failures: Setbacks[Key] = Setbacks(self.clock, self._chance)
+        writer = Writer(self.client, POOLS, self.pool_informer)
         reader = PoolReader(
             client=self.client,
-            pools=self.pool_informer,
+            pools=writer,
             instances=self.instances,
             by_pool=self.pod_informer.index(by_label(names.POOL)),
             blueprints=self.blueprints,
@@ -294,8 +300,7 @@ class Operator:
             chance=self._chance,
         )
         applier = PoolApplier(
-            client=self.client,
-            pools=self.pool_informer,
+            pools=writer,
             instances=self.instances,
             refusals=refusals,
             failures=failures,
@@ -318,8 +323,7 @@ class Operator:
     ) -> Controller[Key, ClaimSeen, ClaimPlan]:
         self._pods_by_claim = self.pod_informer.index(claim_of)
         reader = ClaimReader(
-            client=self.client,
-            claims=self.claim_informer,
+            claims=self._claim_writer,
             instances=self.instances,
             by_claim=self._pods_by_claim,
             blueprints=self.blueprints,
@@ -333,8 +337,7 @@ class Operator:
             clock=self.clock,
         )
         applier = ClaimApplier(
-            client=self.client,
-            claims=self.claim_informer,
+            claims=self._claim_writer,
             instances=self.instances,
             identities=identities,
             rivals=Rivals(self.client),
@@ -358,7 +361,8 @@ class Operator:
         )
 
     def _triggers(self) -> Controller[Key, TriggerSeen, TriggerPlan]:
-        applier = TriggerApplier(self.client, self.trigger_informer, self.events, self.clock)
+        writer = Writer(self.client, TRIGGERS, self.trigger_informer)
+        applier = TriggerApplier(writer, self.events, self.clock)
         controller: Controller[Key, TriggerSeen, TriggerPlan] = Controller(
             "triggers",
             read=applier.read,

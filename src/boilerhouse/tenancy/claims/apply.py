@@ -15,17 +15,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
 from boilerhouse.core.condition import find
+from boilerhouse.core.difference import finalizers_patch, status_patch
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
-from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.kube.status import ApiError, Conflict, Forbidden, NotFound
+from boilerhouse.platform.kube.status import ApiError, Forbidden
 from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.applying.files import Files
@@ -98,8 +97,7 @@ class Applier:
     other could go on anyway, and a task for each would only cost.
     """
 
-    client: Client
-    claims: Informer[Claim]
+    claims: Writer[Claim]
     instances: Instances
     identities: Identities
     rivals: Rivals
@@ -129,15 +127,14 @@ class Applier:
         assert claim is not None, "only a Claim that is there is written to"
         match plan:
             case WriteStatus(status, reason):
-                written = await self._patch(
-                    claim, build.status_patch(claim, status), subresource="status"
-                )
+                patch = status_patch(claim.status, status)
+                written = await self.claims.patch(claim, patch, subresource="status")
                 if written is not None:
                     self._announce(written, claim.status.phase, reason)
             case NoteActivity():
-                await self._patch(claim, build.activity_patch(claim, seen.now))
+                await self.claims.patch(claim, build.activity_patch(seen.now))
             case WriteIntent(intent):
-                written = await self._patch(claim, build.intent_patch(claim, intent))
+                written = await self.claims.patch(claim, build.intent_patch(claim, intent))
                 if written is not None:
                     log.debug("claim.chose", claim=claim.name, pod=str(intent))
         return AT_ONCE
@@ -208,9 +205,9 @@ class Applier:
             case DeliverIdentity(pod_name, uid):
                 await self._deliver(key, claim, seen, pod_name, uid)
             case RemoveFinalizer():
-                await self._patch(claim, build.finalizer_patch(claim))
+                await self.claims.patch(claim, finalizers_patch(claim.finalizers, held=False))
             case DeleteClaim():
-                await self._delete(claim)
+                await self.claims.delete(claim)
             case _:
                 await self._about_files(key, claim, seen, step)
 
@@ -229,7 +226,7 @@ class Applier:
             case Thaw():
                 await files.thaw(key, step)
             case RunHook():
-                await files.run_hook(key, self.claims.cache.get(key), step)
+                await files.run_hook(key, self.claims.informer.cache.get(key), step)
             case AskChanges():
                 await files.ask_changes(key, seen.now, step)
             case LookAtUsage():
@@ -273,47 +270,6 @@ class Applier:
         await self.identities.deliver(pod, pod_uid, identity)
         assert seen.pod is not None, "it was decided for this Pod"
         self.memory.delivered.note(key, seen.pod.life, True)
-
-    async def _delete(self, claim: ClaimSeen) -> None:
-        try:
-            left = await self.client.delete(
-                CLAIMS, claim.name, uid=claim.uid, resource_version=claim.version
-            )
-        except NotFound:
-            left = None
-        except Conflict:
-            await self._refresh(claim)
-            return
-        if left is not None:
-            self.claims.observe(left)
-        else:
-            self._forget(claim)
-
-    async def _patch(
-        self, claim: ClaimSeen, patch: dict[str, Any], *, subresource: str = ""
-    ) -> Claim | None:
-        """Write if the Claim is still as it was seen; else find out how it is, and return None."""
-        try:
-            written = await self.client.merge_patch(
-                CLAIMS, claim.name, patch, subresource=subresource
-            )
-        except (Conflict, NotFound):
-            await self._refresh(claim)
-            return None
-        self.claims.observe(written)
-        return written
-
-    async def _refresh(self, claim: ClaimSeen) -> None:
-        found = await self.client.find(CLAIMS, claim.name)
-        if found is None:
-            self._forget(claim)
-        else:
-            self.claims.observe(found)
-
-    def _forget(self, claim: ClaimSeen) -> None:
-        cached = self.claims.get(self.client.namespace, claim.name)
-        if cached is not None and cached.metadata.uid == claim.uid:
-            self.claims.forget(cached)
 
     def _announce(self, written: Claim, before: ClaimPhase, reason: str) -> None:
         status = written.status

@@ -5,15 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339, rfc3339_micro
-from boilerhouse.core.difference import difference
 from boilerhouse.tenancy.claims.deciding.rounds import release_of
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
-from boilerhouse.tenancy.claims.model import ClaimStatus
 from boilerhouse.tenancy.claims.seen import ClaimSeen
 from boilerhouse.tenancy.instances.seen import ClaimRef, RestoredSeen
 
@@ -60,17 +56,16 @@ def intent_patch(claim: ClaimSeen, intent: Intent | None) -> Body:
     held = claim.finalizers if claim.held else (*claim.finalizers, names.FINALIZER)
     return {
         "metadata": {
-            **_as_seen(claim),
             "annotations": {names.POD: None if intent is None else str(intent)},
             "finalizers": list(held),
         }
     }
 
 
-def activity_patch(claim: ClaimSeen, now: datetime) -> Body:
-    """Build the merge patch that notes activity, unless somebody else has just done so."""
+def activity_patch(now: datetime) -> Body:
+    """Build the merge patch that notes activity."""
     annotations = {names.LAST_ACTIVITY: rfc3339_micro(now)}
-    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+    return {"metadata": {"annotations": annotations}}
 
 
 def wanted_back(claim: ClaimSeen, now: datetime) -> Body:
@@ -81,7 +76,7 @@ def wanted_back(claim: ClaimSeen, now: datetime) -> Body:
         names.RELEASE: None,
         names.RELEASE_FORCE: None,
     }
-    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+    return {"metadata": {"annotations": annotations}}
 
 
 def wish_to_go(claim: ClaimSeen, now: datetime, *, release: bool, force: bool) -> Body:
@@ -96,31 +91,9 @@ def wish_to_go(claim: ClaimSeen, now: datetime, *, release: bool, force: bool) -
         annotations[names.RELEASE_RETRY] = str(release_of(claim.status).round)
     if force:
         annotations[names.RELEASE_FORCE] = rfc3339(now)
-    return {"metadata": {**_as_seen(claim), "annotations": annotations}}
+    return {"metadata": {"annotations": annotations}}
 
 
 def restored_note(restored: RestoredSeen) -> Body:
     """Build the metadata that says whose files are in a Pod that has none yet."""
     return {"annotations": {names.RESTORED: str(restored)}}
-
-
-def status_patch(claim: ClaimSeen, status: ClaimStatus) -> Body:
-    """Build the merge patch from the status as seen to the one that was decided."""
-    changes = difference(_plain(claim.status), _plain(status))
-    return {"metadata": _as_seen(claim), "status": changes}
-
-
-def finalizer_patch(claim: ClaimSeen) -> Body:
-    """Build the merge patch that takes our finalizer, and no other, off."""
-    left = [finalizer for finalizer in claim.finalizers if finalizer != names.FINALIZER]
-    return {"metadata": {**_as_seen(claim), "finalizers": left or None}}
-
-
-def _as_seen(claim: ClaimSeen) -> Body:
-    return {"uid": claim.uid, "resourceVersion": claim.version}
-
-
-def _plain(status: ClaimStatus) -> Body:
-    # The first phase is a default, which is left out; but a phase that was written must stay.
-    plain: Body = msgspec.to_builtins(status)
-    return {**plain, "phase": str(status.phase)}

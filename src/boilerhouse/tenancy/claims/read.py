@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.platform.kube.cache import Index
-from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.views import Views
@@ -31,7 +30,7 @@ from boilerhouse.tenancy.claims.deciding.status import DISK_FULL, is_true
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus
-from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
+from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.claims.reading.memory import Memory, frozen_as, looked_at, turn_of
 from boilerhouse.tenancy.claims.reading.spares import Spares
 from boilerhouse.tenancy.claims.seen import ClaimSeen, Seen, WriteIntent
@@ -98,8 +97,7 @@ def _number(text: str) -> int:
 class Reader:
     """Where a claim's Seen comes from."""
 
-    client: Client
-    claims: Informer[Claim]
+    claims: Writer[Claim]
     instances: Instances
     by_claim: Index[Pod]  # Pods by the name of the claim they carry
     blueprints: Blueprints
@@ -114,18 +112,19 @@ class Reader:
     views: Views[Claim, ClaimSeen] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "views", Views(claim_seen, self.claims.cache))
+        object.__setattr__(self, "views", Views(claim_seen, self.claims.informer.cache))
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither claim nor Pod of it."""
         carrying = [self.instances.view(pod) for pod in self.by_claim.get(key.name)]
-        held = self.claims.cache.get(key)
+        held = self.claims.informer.cache.get(key)
         claim = None if held is None else self.views.of(held)
         strays = _strays(claim, carrying)
         if claim is None or strays:
             # In this order: what the Pods carry was true before the server is asked for the claim,
             # so a claim that the server does not name then is no more, or never will be again.
-            claim = await self._live(key)
+            held = await self.claims.refresh(key.name)
+            claim = None if held is None else self.views.of(held)
             strays = _strays(claim, carrying)
         if claim is None:
             self.memory.forget(key)
@@ -227,16 +226,6 @@ class Reader:
         assert seen.workload is not None, "nothing is chosen without a workload"
         spare = self.spares.reserve(key, seen.workload.name, seen.workload.template)
         return replace(seen, spare=spare)
-
-    async def _live(self, key: Key) -> ClaimSeen | None:
-        found = await self.client.find(CLAIMS, key.name, namespace=key.namespace)
-        if found is None:
-            cached = self.claims.cache.get(key)
-            if cached is not None:
-                self.claims.forget(cached)
-            return None
-        self.claims.observe(found)
-        return self.views.of(found)
 
 
 def _strays(claim: ClaimSeen | None, carrying: list[InstanceSeen]) -> tuple[InstanceSeen, ...]:

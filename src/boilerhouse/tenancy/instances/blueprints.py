@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic
@@ -27,6 +28,7 @@ class Blueprints:
     def __init__(self, client: Client, workloads: Informer[Dynamic], settings: Settings) -> None:
         self._client = client
         self._workloads = workloads
+        self._writer = Writer(client, WORKLOADS, workloads)
         self._settings = settings
         self._views = Views(self._blueprint, workloads.cache)
         self._known: dict[tuple[str, int], tuple[WorkloadSpec, str]] = {}
@@ -35,11 +37,8 @@ class Blueprints:
         """Return the workload; None only after the server said that there is none."""
         found = self.cached(name)
         if found is None:
-            live = await self._client.find(WORKLOADS, name)
-            if live is None:
-                return None
-            self._workloads.observe(live)
-            found = self._views.of(live)
+            live = await self._writer.refresh(name)
+            found = None if live is None else self._views.of(live)
         return found
 
     def cached(self, name: str) -> Blueprint | None:

@@ -9,11 +9,12 @@ import contextlib
 from typing import Any
 
 from boilerhouse.core.clock import token
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS
-from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.kube.status import AlreadyExists
 from boilerhouse.platform.kube.views import Views
 from boilerhouse.tenancy.instances import build
 from boilerhouse.tenancy.instances.pods import instance
@@ -26,6 +27,7 @@ class Instances:
     def __init__(self, client: Client, pods: Informer[Pod]) -> None:
         self._client = client
         self.pods = pods
+        self._writer = Writer(client, PODS, pods)
         self.view = Views(instance, pods.cache).of  # what decisions may know of a Pod
 
     async def look(self, name: str, uid: str = "") -> InstanceSeen | None:
@@ -37,12 +39,8 @@ class Instances:
 
     async def look_live(self, name: str) -> InstanceSeen | None:
         """Ask the server, and let the informer know."""
-        found = await self._client.find(PODS, name)
-        if found is None:
-            self._forget(name)
-            return None
-        self.pods.observe(found)
-        return self.view(found)
+        found = await self._writer.refresh(name)
+        return None if found is None else self.view(found)
 
     async def create(self, body: dict[str, Any]) -> None:
         """Make an instance, its Secret first. One of that name that is there already stays."""
@@ -58,20 +56,7 @@ class Instances:
 
     async def delete(self, seen: InstanceSeen, *, grace: int | None = None) -> bool:
         """Delete the Pod if it is still as it was seen; say whether it was."""
-        try:
-            left = await self._client.delete(
-                PODS, seen.name, uid=seen.uid, resource_version=seen.version, grace=grace
-            )
-        except NotFound:
-            left = None
-        except Conflict:
-            await self.look_live(seen.name)
-            return False
-        if left is not None:
-            self.pods.observe(left)
-        else:
-            self._forget(seen.name, seen.uid)
-        return True
+        return await self._writer.delete(seen, grace=grace)
 
     async def patch(
         self, seen: InstanceSeen, metadata: dict[str, Any], *, ahead: bool = False
@@ -80,19 +65,4 @@ class Instances:
 
         For `ahead` see `Request`.
         """
-        as_seen = {"uid": seen.uid, "resourceVersion": seen.version}
-        try:
-            changed = await self._client.merge_patch(
-                PODS, seen.name, {"metadata": {**as_seen, **metadata}}, ahead=ahead
-            )
-        except (Conflict, NotFound):
-            await self.look_live(seen.name)
-            return False
-        self.pods.observe(changed)
-        return True
-
-    def _forget(self, name: str, uid: str = "") -> None:
-        """The server has no such Pod: neither has the informer."""
-        cached = self.pods.get(self._client.namespace, name)
-        if cached is not None and uid in ("", cached.metadata.uid):
-            self.pods.forget(cached)
+        return await self._writer.patch(seen, {"metadata": metadata}, ahead=ahead) is not None

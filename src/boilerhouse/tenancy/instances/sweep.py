@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import pod_of_agent_secret
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Bare, Pod
-from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource
-from boilerhouse.platform.kube.status import Conflict, NotFound
+from boilerhouse.platform.kube.resources import PODS, Key, Resource
 
 # Only their metadata: what is not read cannot leak from a cache.
 SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
@@ -62,12 +62,12 @@ class Sweeper:
     """Reads and applies for the controller of Secrets."""
 
     client: Client
-    secrets: Informer[Bare]
+    secrets: Writer[Bare]
     pods: Informer[Pod]
     clock: Clock
 
     async def read(self, key: Key) -> Seen | None:
-        held = self.secrets.cache.get(key)
+        held = self.secrets.informer.cache.get(key)
         if held is None:
             return None
         meta = held.metadata
@@ -85,22 +85,10 @@ class Sweeper:
     async def apply(self, key: Key, seen: Seen, plan: Delete | Wait) -> timedelta | None:
         if isinstance(plan, Wait):
             return plan.again_in
-        try:
-            await self.client.delete(
-                SECRETS, plan.name, uid=plan.uid, resource_version=plan.version
-            )
-        except (NotFound, Conflict):
-            return None  # gone, or another by now: its event comes
-        held = self.secrets.cache.get(key)
-        if held is not None and held.metadata.uid == plan.uid:
-            self.secrets.forget(held)
+        await self.secrets.delete(plan)
         return None
 
     async def _pod_exists(self, pod: Key) -> bool:
         if self.pods.cache.get(pod) is not None:
             return True
-        try:
-            await self.client.get(PODS, pod.name, namespace=pod.namespace)
-        except NotFound:
-            return False
-        return True
+        return await self.client.find(PODS, pod.name, namespace=pod.namespace) is not None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
+from boilerhouse.core.difference import finalizers_patch
 from boilerhouse.core.names import READY
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
-from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.kube.status import ApiError, Conflict, Forbidden, NotFound
+from boilerhouse.platform.kube.status import ApiError, Forbidden
 from boilerhouse.platform.loop.events import Events
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.instances.build import warm_pod
@@ -42,8 +41,7 @@ AT_ONCE = timedelta(0)
 class Applier:
     """Everything that a pool's plans need to become true."""
 
-    client: Client
-    pools: Informer[Pool]
+    pools: Writer[Pool]
     instances: Instances
     refusals: Setbacks[Key]
     failures: Setbacks[Key]
@@ -65,8 +63,8 @@ class Applier:
                         raise result
             case WriteStatus(status, reason):
                 assert seen.pool is not None, "only a Pool that is there is written to"
-                patch = build.status_patch(seen.pool, status)
-                written = await self._patch(seen.pool, patch, subresource="status")
+                patch = build.status_patch(seen.pool.status, status)
+                written = await self.pools.patch(seen.pool, patch, subresource="status")
                 if written is not None:
                     self._announce(written, seen.pool.status.phase, reason)
         return AT_ONCE
@@ -88,10 +86,9 @@ class Applier:
         match step:
             case CreatePod(name):
                 await self._create(key, pool, seen, name)
-            case AddFinalizer():
-                await self._patch(pool, build.finalizers_patch(pool, held=True))
-            case RemoveFinalizer():
-                await self._patch(pool, build.finalizers_patch(pool, held=False))
+            case AddFinalizer() | RemoveFinalizer():
+                held = isinstance(step, AddFinalizer)
+                await self.pools.patch(pool, finalizers_patch(pool.finalizers, held=held))
 
     async def _create(self, key: Key, pool: PoolSeen, seen: Seen, name: str) -> None:
         workload = seen.workload
@@ -112,28 +109,6 @@ class Applier:
             self.refusals.note(key, "CreatePod", f"CreatePod: {error}")
         else:
             self.refusals.clear(key)
-
-    async def _patch(
-        self, pool: PoolSeen, patch: dict[str, Any], *, subresource: str = ""
-    ) -> Pool | None:
-        """Write if the Pool is still as it was seen; else find out how it is, and return None."""
-        try:
-            written = await self.client.merge_patch(
-                POOLS, pool.name, patch, subresource=subresource
-            )
-        except (Conflict, NotFound):
-            await self._refresh(pool)
-            return None
-        self.pools.observe(written)
-        return written
-
-    async def _refresh(self, pool: PoolSeen) -> None:
-        try:
-            self.pools.observe(await self.client.get(POOLS, pool.name))
-        except NotFound:
-            cached = self.pools.get(self.client.namespace, pool.name)
-            if cached is not None and cached.metadata.uid == pool.uid:
-                self.pools.forget(cached)
 
     def _announce(self, written: Pool, before: PoolPhase, reason: str) -> None:
         status = written.status

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.platform.kube.cache import Index
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, Key
-from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.instances.blueprints import Blueprints
 from boilerhouse.tenancy.instances.objects import Instances
@@ -22,7 +21,7 @@ from boilerhouse.tenancy.instances.patience import Patience
 from boilerhouse.tenancy.instances.readiness import Readiness
 from boilerhouse.tenancy.instances.seen import InstanceSeen
 from boilerhouse.tenancy.pools.model import PoolStatus
-from boilerhouse.tenancy.pools.objects import POOLS, Pool
+from boilerhouse.tenancy.pools.objects import Pool
 from boilerhouse.tenancy.pools.seen import PoolSeen, Seen
 
 
@@ -48,7 +47,7 @@ class Reader:
     """Where a pool's Seen comes from."""
 
     client: Client
-    pools: Informer[Pool]
+    pools: Writer[Pool]
     instances: Instances
     by_pool: Index[Pod]
     blueprints: Blueprints
@@ -61,8 +60,8 @@ class Reader:
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither pool nor Pod of it."""
-        held = self.pools.cache.get(key)
-        pool = await self._live(key) if held is None else pool_seen(held)
+        held = self.pools.informer.cache.get(key) or await self.pools.refresh(key.name)
+        pool = None if held is None else pool_seen(held)
         pods = self._unclaimed(self.by_pool.get(key.name))
         if not pods and (pool is None or pool.deleting):
             # Letting go of a pool whose Pods are only not in the cache would leave them behind.
@@ -81,14 +80,6 @@ class Reader:
             refusal=self.refusals.of(key),
             failing=self.failures.of(key),
         )
-
-    async def _live(self, key: Key) -> PoolSeen | None:
-        try:
-            found = await self.client.get(POOLS, key.name, namespace=key.namespace)
-        except NotFound:
-            return None
-        self.pools.observe(found)
-        return pool_seen(found)
 
     def _unclaimed(self, pods: list[Pod]) -> tuple[InstanceSeen, ...]:
         seen = (self.instances.view(pod) for pod in pods)

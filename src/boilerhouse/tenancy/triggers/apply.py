@@ -12,13 +12,11 @@ import msgspec
 import structlog
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.core.difference import difference
+from boilerhouse.core.difference import status_patch
 from boilerhouse.core.plan import Wait
-from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.kube.status import Conflict, NotFound
 from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.triggers.decide import Plan, Seen
 from boilerhouse.tenancy.triggers.model import TriggerStatus
@@ -31,14 +29,13 @@ log = structlog.get_logger(__name__)
 class Applier:
     """The I/O of the controller of triggers."""
 
-    client: Client
-    triggers: Informer[Dynamic]
+    triggers: Writer[Dynamic]
     events: Events
     clock: Clock
 
     async def read(self, key: Key) -> Seen | None:
         """Return what there is to see; None if the trigger is gone."""
-        held = self.triggers.cache.get(key)
+        held = self.triggers.informer.cache.get(key)
         if held is None:
             return None
         meta = held.metadata
@@ -55,19 +52,9 @@ class Applier:
         """Write the status; what changed meanwhile comes as an event of its own."""
         if isinstance(plan, Wait):
             return None
-        changes = difference(msgspec.to_builtins(seen.status), msgspec.to_builtins(plan.status))
-        patch = {
-            "metadata": {"uid": seen.uid, "resourceVersion": seen.version},
-            "status": changes,
-        }
-        try:
-            written = await self.client.merge_patch(
-                TRIGGERS, seen.name, patch, subresource="status"
-            )
-        except (Conflict, NotFound):
-            return None
-        self.triggers.observe(written)
-        if seen.status.phase != plan.status.phase:
+        patch = status_patch(seen.status, plan.status)
+        written = await self.triggers.patch(seen, patch, subresource="status")
+        if written is not None and seen.status.phase != plan.status.phase:
             log.warning("trigger.not_built", trigger=seen.name)
             self.events.tell(TRIGGERS, written, plan.reason, plan.status.detail, type="Warning")
         return None

@@ -25,6 +25,8 @@ from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 
 Body = dict[str, Any]
 
+NOW = "2026-05-01T12:00:00Z"
+
 
 class MemoryApi:
     def __init__(self) -> None:
@@ -125,6 +127,13 @@ class MemoryApi:
             if wanted not in (None, old["metadata"]["resourceVersion"]):
                 raise Conflict("it has changed")
             return 200, self.put(path, merged(old, body))
+        if request.method == "DELETE":
+            kept = {key: old["metadata"].get(key) for key in body.get("preconditions", {})}
+            if kept != body.get("preconditions", {}):
+                raise Conflict("it has changed")
+            if old["metadata"].get("finalizers"):
+                return 200, self.put(path, merged(old, {"metadata": {"deletionTimestamp": NOW}}))
+            self.remove(path)
         return 200, old
 
     async def _watch(self, request: Request, patience: float | None) -> AsyncIterator[bytes]:

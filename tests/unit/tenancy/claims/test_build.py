@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from boilerhouse.core.difference import finalizers_patch, status_patch
 from boilerhouse.core.names import FINALIZER, label_value
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.build import (
     binding,
     claim_body,
-    finalizer_patch,
     intent_patch,
-    status_patch,
 )
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -22,7 +21,6 @@ from boilerhouse.tenancy.instances.seen import ClaimRef, RestoredSeen
 from tests.unit.tenancy.claims.views import NAME, claim
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-SEEN = {"uid": "claim-1", "resourceVersion": "7"}
 
 
 def test_the_claim_that_the_api_makes() -> None:
@@ -58,11 +56,10 @@ def test_the_bind() -> None:
 
 
 def test_choosing_holds_the_claim() -> None:
-    """By compare-and-swap; other finalizers stay; choosing nothing takes the annotation off."""
+    """Other finalizers stay; choosing nothing takes the annotation off."""
     fresh = claim(finalizers=("example.com/x",))
     assert intent_patch(fresh, Intent("p")) == {
         "metadata": {
-            **SEEN,
             "annotations": {"boilerhouse.dev/pod": "p/"},
             "finalizers": ["example.com/x", FINALIZER],
         }
@@ -79,29 +76,24 @@ def test_a_status_is_its_difference() -> None:
     before = ClaimStatus(detail="x", endpoint=Endpoint("h", 1))
     seen = claim(ClaimPhase.ERROR, status=before)
     after = msgspec.structs.replace(seen.status, phase=ClaimPhase.PENDING, detail="")
-    assert status_patch(seen, after) == {
-        "metadata": SEEN,
-        "status": {"phase": "Pending", "detail": None},
-    }
+    assert status_patch(seen.status, after) == {"status": {"phase": "Pending", "detail": None}}
     moved = msgspec.structs.replace(seen.status, endpoint=Endpoint("h", 2))
-    assert status_patch(seen, moved)["status"] == {"endpoint": {"port": 2}}
+    assert status_patch(seen.status, moved)["status"] == {"endpoint": {"port": 2}}
 
 
 def test_only_our_finalizer_goes() -> None:
     """And nothing is left of the list if it was the only one."""
-    assert finalizer_patch(claim()) == {"metadata": {**SEEN, "finalizers": None}}
-    two = claim(finalizers=(FINALIZER, "example.com/x"))
-    assert finalizer_patch(two)["metadata"]["finalizers"] == ["example.com/x"]
+    assert finalizers_patch((FINALIZER,), held=False) == {"metadata": {"finalizers": None}}
+    two = finalizers_patch((FINALIZER, "example.com/x"), held=False)
+    assert two["metadata"]["finalizers"] == ["example.com/x"]
 
 
 def test_wishes_name_the_round_they_mean() -> None:
-    """And are written on the Claim as it was seen."""
+    """And nothing else."""
     failed = claim(ClaimPhase.RELEASE_FAILED, status=ClaimStatus(release=Release(round=4)))
-    as_seen = {"uid": "claim-1", "resourceVersion": "7"}
     now, micro = "2026-05-01T12:00:00Z", "2026-05-01T12:00:00.000000Z"
     assert build.wanted_back(failed, NOW) == {
         "metadata": {
-            **as_seen,
             "annotations": {
                 "boilerhouse.dev/claimed-again": "5",
                 "boilerhouse.dev/last-activity": micro,
@@ -111,16 +103,15 @@ def test_wishes_name_the_round_they_mean() -> None:
         }
     }
     assert build.wish_to_go(failed, NOW, release=False, force=False) == {
-        "metadata": {**as_seen, "annotations": {"boilerhouse.dev/release-retry": "4"}}
+        "metadata": {"annotations": {"boilerhouse.dev/release-retry": "4"}}
     }
     assert build.wish_to_go(claim(), NOW, release=True, force=True) == {
         "metadata": {
-            **as_seen,
             "annotations": {"boilerhouse.dev/release": now, "boilerhouse.dev/release-force": now},
         }
     }
-    assert build.activity_patch(claim(), NOW) == {
-        "metadata": {**as_seen, "annotations": {"boilerhouse.dev/last-activity": micro}}
+    assert build.activity_patch(NOW) == {
+        "metadata": {"annotations": {"boilerhouse.dev/last-activity": micro}}
     }
 
 

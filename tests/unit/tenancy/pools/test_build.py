@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from boilerhouse.core.names import FINALIZER
-from boilerhouse.tenancy.pools.build import finalizers_patch, label, owner, status_patch
+from boilerhouse.tenancy.pools.build import label, owner, status_patch
 from boilerhouse.tenancy.pools.model import PoolStatus
 from boilerhouse.tenancy.pools.seen import PoolSeen
 
 POOL = PoolSeen("warm", "u", "3", 1, "web", 2, 2, PoolStatus(detail="x"))
-SEEN = {"uid": "u", "resourceVersion": "3"}
 
 
 def test_the_owner_of_a_warm_pod() -> None:
@@ -29,18 +27,11 @@ def test_the_label() -> None:
     assert label("ready") == {"labels": {"boilerhouse.dev/pool-status": "ready"}}
 
 
-def test_finalizers() -> None:
-    """Ours goes on and off, others stay."""
-    assert finalizers_patch(POOL, held=True) == {"metadata": {**SEEN, "finalizers": [FINALIZER]}}
-    assert finalizers_patch(POOL, held=False) == {"metadata": {**SEEN, "finalizers": None}}
-
-
 def test_the_status_is_its_difference() -> None:
     """Counters are spelled out even if they are zero, and were not written before."""
     after = msgspec.structs.replace(POOL.status, ready=2, detail="")
     changes = {"ready": 2, "warming": 0, "detail": None}
-    assert status_patch(POOL, after) == {"metadata": SEEN, "status": changes}
-    filled = msgspec.structs.replace(POOL, status=after)
+    assert status_patch(POOL.status, after) == {"status": changes}
     emptied = msgspec.structs.replace(after, ready=0)
     counters = {"ready": 0, "warming": 0}
-    assert status_patch(filled, emptied) == {"metadata": SEEN, "status": counters}
+    assert status_patch(after, emptied) == {"status": counters}

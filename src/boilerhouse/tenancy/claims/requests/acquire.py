@@ -23,10 +23,11 @@ from msgspec import Struct
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, new_uid
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
+from boilerhouse.platform.kube.status import AlreadyExists, NotFound
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.news import News
 from boilerhouse.tenancy.claims import build
@@ -124,6 +125,7 @@ class Acquirer:
 
     client: Client
     claims: Informer[Claim]
+    writer: Writer[Claim]
     blueprints: Blueprints
     spares: Spares
     memory: Memory
@@ -222,12 +224,7 @@ class Acquirer:
         cached = self.claims.cache.get(key)
         if cached is None or not live:
             return cached
-        found = await self.client.find(CLAIMS, key.name)
-        if found is None:
-            self.claims.forget(cached)
-        else:
-            self.claims.observe(found)
-        return found
+        return await self.writer.refresh(key.name)
 
     async def _create(self, key: Key, tenant: str, workload: str, resume: bool) -> Claim | None:
         """Create the Claim with its Pod chosen, a warm one if there is one.
@@ -247,7 +244,7 @@ class Acquirer:
             made = await self.client.create(CLAIMS, body, ahead=True)
         except AlreadyExists:
             self.spares.give_back(key)
-            await self._observe_live(key)
+            await self.writer.refresh(key.name)
             return None
         self.claims.observe(made)
         return made
@@ -262,26 +259,13 @@ class Acquirer:
         except NotFound:
             return None
 
-    async def _observe_live(self, key: Key) -> None:
-        found = await self.client.find(CLAIMS, key.name)
-        if found is not None:
-            self.claims.observe(found)
-
     async def _have_back(self, claim: Claim) -> Claim:
         """Say on a Claim whose release failed that its tenant wants the instance; see rounds.py.
 
         Whatever happened to the Claim meanwhile is looked at by whoever called.
         """
-        meta = claim.metadata
-        try:
-            written = await self.client.merge_patch(
-                CLAIMS, meta.name, build.wanted_back(claim_seen(claim), self.clock.now())
-            )
-        except (Conflict, NotFound):
-            await self._observe_live(Key(meta.namespace, meta.name))
-            return claim
-        self.claims.observe(written)
-        return written
+        seen = claim_seen(claim)
+        return await self.writer.patch(seen, build.wanted_back(seen, self.clock.now())) or claim
 
     async def _settle(self, key: Key) -> None:
         """Take the Claim as far as it goes now, unless a pass of it is under way here anyway.
@@ -300,7 +284,8 @@ class Acquirer:
         claim = self.claims.cache.get(key)
         if claim is not None and phase_of(claim) == ClaimPhase.RELEASED:
             if key.name == names.claim_name(*tenancy(claim)):
-                await self._remove_spent(claim)
+                # So that its name is free for the next one (S0: revival).
+                await self.writer.delete(claim_seen(claim))
             return None
         return claim
 
@@ -325,18 +310,6 @@ class Acquirer:
             # Not ours to remove while a finalizer holds it.
             return phase == ClaimPhase.RELEASED and not claim.metadata.finalizers
         return phase == ClaimPhase.ERROR
-
-    async def _remove_spent(self, claim: Claim) -> None:
-        """Delete a Released Claim, so that its name is free for the next one (S0: revival)."""
-        meta = claim.metadata
-        try:
-            await self.client.delete(
-                CLAIMS, meta.name, uid=meta.uid, resource_version=meta.resource_version
-            )
-        except (NotFound, Conflict):
-            await self._observe_live(Key(meta.namespace, meta.name))
-            return
-        self.claims.forget(claim)
 
 
 def _status(claim: Claim) -> ClaimStatus:

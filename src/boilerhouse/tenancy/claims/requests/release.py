@@ -19,6 +19,7 @@ from datetime import timedelta
 
 from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.core.condition import ConditionStatus, find
+from boilerhouse.core.difference import bound
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import Key
@@ -169,7 +170,7 @@ class Releaser:
                 return claim
             patch = build.wish_to_go(seen, self.clock.now(), release=release, force=force)
             try:
-                written = await self.client.merge_patch(CLAIMS, key.name, patch)
+                written = await self.client.merge_patch(CLAIMS, key.name, bound(seen, patch))
             except Conflict:
                 if attempt == ATTEMPTS - 1:
                     raise
