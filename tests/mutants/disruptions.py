@@ -35,7 +35,7 @@ MUTANTS = {
     ),
     "the number stays what it was": Mutant(
         "boilerhouse.core.upkeep",
-        'if there.spec != wanted["spec"]:',
+        'if not same(there.spec, wanted["spec"]):',
         'if there.spec["selector"] != wanted["spec"]["selector"]:',
         _BUDGET + "test_the_number_follows_and_changes_of_others_do_not_stay",
     ),

@@ -7,6 +7,8 @@ For objects that we alone write and nobody has a say in: budgets, network polici
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +64,13 @@ class Wait:
 Plan = Create | Replace | Delete | Wait
 
 
-def decide(seen: Seen) -> Plan:
+def decide(seen: Seen, same: Callable[[Body, Body], bool] = operator.eq) -> Plan:
     """Say what has to be done about one object; only its spec is compared."""
     wanted, there = seen.wanted, seen.there
     if there is None:
         return Wait() if wanted is None else Create(wanted)
     if wanted is None:
         return Delete(there.uid, there.version)
-    if there.spec != wanted["spec"]:
+    if not same(there.spec, wanted["spec"]):
         return Replace(there.uid, there.version, wanted)
     return Wait()

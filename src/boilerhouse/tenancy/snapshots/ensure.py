@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any
 
 import structlog
 
@@ -19,7 +19,7 @@ from boilerhouse.core.names import TEMPLATE
 from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
-from boilerhouse.platform.kube.kinds import Object, Pod
+from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS, Key, Resource
 from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
 from boilerhouse.platform.loop.controller import Controller
@@ -27,8 +27,6 @@ from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, Plan, PodSeen, Seen, decide
-
-T = TypeVar("T", bound=Object)
 
 log = structlog.get_logger(__name__)
 
@@ -70,9 +68,9 @@ class HelperKeeper:
 
     async def read(self, key: Key) -> Seen:
         """Look at the three objects, live: what a cache does not have may still be there."""
-        secret = await self._find(SECRETS, layout.SECRET)
-        claim = await self._find(PVCS, layout.VOLUME_CLAIM)
-        pod = await self._find(PODS, layout.POD)
+        secret = await self._client.find(SECRETS, layout.SECRET)
+        claim = await self._client.find(PVCS, layout.VOLUME_CLAIM)
+        pod = await self._client.find(PODS, layout.POD)
         uid = None if secret is None else secret.metadata.uid
         return Seen(
             secret_uid=uid,
@@ -101,13 +99,7 @@ class HelperKeeper:
                         )
         return timedelta(0) if any(step != Create("pod") for step in plan) else LOOK_AGAIN
 
-    async def _find(self, resource: Resource[T], name: str) -> T | None:
-        try:
-            return await self._client.get(resource, name)
-        except NotFound:
-            return None
-
-    async def _create(self, resource: Resource[T], body: build.Body) -> None:
+    async def _create(self, resource: Resource[Any], body: build.Body) -> None:
         with contextlib.suppress(AlreadyExists):
             await self._client.create(resource, body)
 

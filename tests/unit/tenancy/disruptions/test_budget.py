@@ -19,13 +19,14 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.core.upkeep import Create, Delete, Replace, Seen, There, Wait, decide
 from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.keeper import LOOK_AGAIN
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import TooManyRequests
 from boilerhouse.platform.loop.manager import Manager
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES, budget
-from boilerhouse.tenancy.disruptions.keep import BUDGETS, LOOK_AGAIN, BudgetKeeper
+from boilerhouse.tenancy.disruptions.keep import BUDGETS, BudgetKeeper
 from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
 from tests.controllers.operator_fixture import World, opened, running_world, started
 
@@ -183,18 +184,22 @@ async def test_two_keepers_do_not_fight(world: World) -> None:
     async with helper.running(), other.running():
         await helper.wait_synced()
         await other.wait_synced()
-        seen = await one.read(key)
+        seen = await one.keeper.read(key)
         assert seen == Seen(of(1), None)
-        assert await one.apply(key, seen, decide(seen)) == LOOK_AGAIN
-        assert await two.apply(key, seen, decide(seen)) == EVERY
-        now = await two.read(key)
+        assert await one.keeper.apply(key, seen, decide(seen)) == LOOK_AGAIN
+        assert await two.keeper.apply(key, seen, decide(seen)) == EVERY
+        now = await two.keeper.read(key)
         assert now is not None and decide(now) == Wait()
-        assert await two.apply(key, now, Wait()) == LOOK_AGAIN
+        assert await two.keeper.apply(key, now, Wait()) == LOOK_AGAIN
         assert now.there is not None
-        assert await two.apply(key, now, Replace(now.there.uid, "1", of(5))) == EVERY
+        assert await two.keeper.apply(key, now, Replace(now.there.uid, "1", of(5))) == EVERY
         gone = Delete(now.there.uid, now.there.version)
-        assert await one.apply(key, now, gone) == await two.apply(key, now, gone) == LOOK_AGAIN
-        assert await one.read(Key(world.client.namespace, "somebody-elses")) is None
+        assert (
+            await one.keeper.apply(key, now, gone)
+            == await two.keeper.apply(key, now, gone)
+            == LOOK_AGAIN
+        )
+        assert await one.keeper.read(Key(world.client.namespace, "somebody-elses")) is None
 
 
 async def test_nothing_is_counted_before_the_pods_are_known(tmp_path: Path) -> None:
@@ -205,7 +210,7 @@ async def test_nothing_is_counted_before_the_pods_are_known(tmp_path: Path) -> N
         async with helper.running():
             await helper.wait_synced()
             with pytest.raises(Retry):
-                await keeper.read(Key(world.client.namespace, INSTANCES))
+                await keeper.keeper.read(Key(world.client.namespace, INSTANCES))
 
 
 async def test_many_claims_are_one_write(world: World, logs: list[EventDict]) -> None:

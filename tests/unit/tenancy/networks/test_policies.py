@@ -104,7 +104,7 @@ async def test_two_keepers_do_not_fight(world: World) -> None:
     for keeper in (one, two):
         await asyncio.gather(*(keeper.controller.run_inline(key) for key in _keys(world)))
     assert {p.metadata.name for p in (await world.client.list(POLICIES)).items} == set(policies())
-    assert await one.read(Key(world.client.namespace, "somebody-elses")) is None
+    assert await one.keeper.read(Key(world.client.namespace, "somebody-elses")) is None
 
 
 def _keys(world: World) -> list[Key]:
