@@ -44,7 +44,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class CustomResource:
-    """One kind of the group boilerhouse.dev."""
+    """One kind of an API group of ours."""
 
     kind: str
     short_name: str
@@ -54,6 +54,12 @@ class CustomResource:
     machine: Machine[Any]
     columns: tuple[Column, ...]
     scale: Scale | None = None
+    group: str = GROUP
+    version: str = VERSION
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
 
     @property
     def singular(self) -> str:
@@ -111,9 +117,9 @@ class CustomResource:
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{self.plural}.{GROUP}"},
+            "metadata": {"name": f"{self.plural}.{self.group}"},
             "spec": {
-                "group": GROUP,
+                "group": self.group,
                 "scope": "Namespaced",
                 "names": {
                     "kind": self.kind,
@@ -125,7 +131,7 @@ class CustomResource:
                 },
                 "versions": [
                     {
-                        "name": VERSION,
+                        "name": self.version,
                         "served": True,
                         "storage": True,
                         "subresources": subresources,

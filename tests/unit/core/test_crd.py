@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import cel
@@ -10,6 +11,8 @@ import pytest
 
 from boilerhouse.core.crd import CustomResource
 from boilerhouse.operator.catalogue import RESOURCES
+from boilerhouse.platform.kube.kinds import Dynamic
+from boilerhouse.platform.kube.resources import of
 
 EACH = pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
 
@@ -116,3 +119,15 @@ def test_every_rule_compiles_with_few_functions(resource: CustomResource) -> Non
         for rule in node.get("x-kubernetes-validations", []):
             used = {name for name in cel.compile(rule["rule"]).functions() if name.isidentifier()}
             assert used <= known, (path, used)
+
+
+def test_a_kind_of_another_group() -> None:
+    """Its definition, its objects' apiVersion and its paths follow the group it carries."""
+    engines = replace(RESOURCES[1], group="compute.example.com", version="v1beta1")
+    definition = engines.crd()
+    assert definition["metadata"]["name"] == "boilerhousepools.compute.example.com"
+    assert definition["spec"]["group"] == "compute.example.com"
+    assert [version["name"] for version in definition["spec"]["versions"]] == ["v1beta1"]
+    assert engines.api_version == of(engines, Dynamic).api_version == "compute.example.com/v1beta1"
+    path = "/apis/compute.example.com/v1beta1/namespaces/n/boilerhousepools/a"
+    assert of(engines, Dynamic).path("n", "a") == path

@@ -2,8 +2,7 @@
 
 Resource + name ──► path on the wire ──► bytes ──► Struct
 
-A domain kind plugs in by one line, beside the built-in ones below:
-`CLAIMS = Resource("boilerhouse.dev", "v1alpha1", "boilerhouseclaims", "BoilerhouseClaim", Claim)`.
+A domain kind plugs in by one line, beside the built-in ones below: `CLAIMS = of(RESOURCE, Claim)`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from boilerhouse.core.crd import CustomResource
 from boilerhouse.platform.kube import kinds
 from boilerhouse.platform.kube.kinds import Object, Page
 from boilerhouse.platform.kube.status import BadRequest
 
+T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
@@ -98,6 +99,11 @@ def segment(text: str) -> str:
     if not text or text in (".", "..") or _MISREAD.search(text):
         raise BadRequest(f"{text!r} cannot be the name of an object")
     return text
+
+
+def of(kind: CustomResource, type: type[T]) -> Resource[T]:  # noqa: A002  as the field
+    """Return the resource of a kind of ours, read into `type`."""
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, type)
 
 
 PODS = Resource("", "v1", "pods", "Pod", kinds.Pod)

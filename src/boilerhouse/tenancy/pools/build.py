@@ -14,7 +14,7 @@ Body = dict[str, Any]
 def owner(pool: PoolSeen) -> Body:
     """Build the reference that a warm Pod has to its pool until a claim takes it."""
     return {
-        "apiVersion": names.API_VERSION,
+        "apiVersion": RESOURCE.api_version,
         "kind": RESOURCE.kind,
         "name": pool.name,
         "uid": pool.uid,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from boilerhouse.core.names import GROUP, VERSION
 from boilerhouse.platform.kube.kinds import Dynamic
-from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.resources import of
 from boilerhouse.tenancy.triggers.model import RESOURCE
 
-TRIGGERS: Resource[Dynamic] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Dynamic)
+TRIGGERS = of(RESOURCE, Dynamic)

@@ -5,11 +5,10 @@ Read as plain data: a spec that is not sound must still be seen, to be told so.
 
 from __future__ import annotations
 
-from boilerhouse.core.names import GROUP, VERSION
 from boilerhouse.platform.kube.kinds import Dynamic
-from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.resources import of
 from boilerhouse.tenancy.workloads.model import RESOURCE
 
 Workload = Dynamic
 
-WORKLOADS: Resource[Workload] = Resource(GROUP, VERSION, RESOURCE.plural, RESOURCE.kind, Workload)
+WORKLOADS = of(RESOURCE, Workload)

@@ -35,7 +35,7 @@ from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.triggers import check_agents_own, check_agents_trigger, owner
 from boilerhouse.platform.kube.kinds import Dynamic
-from boilerhouse.platform.kube.resources import Resource
+from boilerhouse.platform.kube.resources import Resource, of
 from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, Conflict, NotFound
 from boilerhouse.tenancy.claims.model import RESOURCE as CLAIM
 from boilerhouse.tenancy.pools.model import RESOURCE as POOL
@@ -82,7 +82,7 @@ class Kind:
 
     @property
     def resource(self) -> Resource[Dynamic]:
-        return Resource(names.GROUP, names.VERSION, self.custom.plural, self.custom.kind, Dynamic)
+        return of(self.custom, Dynamic)
 
     def visible(self, caller: Caller, body: Body) -> bool:
         """Whether an object exists for this caller: of its own workload, its own tenant."""
