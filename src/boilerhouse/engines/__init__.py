@@ -1,0 +1,1 @@
+"""Engines: stateful servers that are replaced as a whole, blue by green (S2)."""

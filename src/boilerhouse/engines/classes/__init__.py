@@ -1,0 +1,1 @@
+"""FireboltEngineClass: what several engines have in common."""

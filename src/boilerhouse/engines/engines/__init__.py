@@ -1,0 +1,1 @@
+"""FireboltEngine: one server, and the generations of its Pods. model ─► machine ─► decide."""

@@ -1,0 +1,1 @@
+"""FireboltInstance: what the engines of one installation share, such as its metadata."""

@@ -1,0 +1,1 @@
+"""The Pod template of a generation: table ─► rules, merge; config; hashes. Pure."""
