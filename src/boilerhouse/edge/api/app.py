@@ -1,6 +1,6 @@
 """The application: every route, one guard, one way to fail.
 
-uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House   (shortcut.py: what plain requests skip)
+uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House
 
 Handlers are thin on purpose: what they decide with is below, and the framework could be exchanged.
 """

@@ -175,22 +175,19 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     The framework's own answers to OPTIONS declare none: they are for who may do everything.
     """
     scope = handler.opt.get("scope", ADMIN)
-    await admit(connection.app.state["auth"], connection.scope, scope)
-
-
-async def admit(auth: Auth, connection: Any, scope: str) -> None:
-    """Let a call through that needs this scope; `connection` is ASGI's, and is told who calls."""
-    headers = _headers(connection)
+    auth: Auth = connection.app.state["auth"]
+    call: Any = connection.scope  # ASGI's; it is told who calls
+    headers = _headers(call)
     if auth.open:
         _check_local(headers)
     if scope == PUBLIC:
-        connection["user"] = NOBODY
+        call["user"] = NOBODY
         return
-    caller = await auth.caller(_presented(headers, connection.get("subprotocols", ())))
+    caller = await auth.caller(_presented(headers, call.get("subprotocols", ())))
     if not caller.may(scope):
         wanted = "an admin's key" if scope == ADMIN else f"the scope {scope}"
         raise Problem(403, "Forbidden", f"this needs {wanted}", details={"scope": scope})
-    connection["user"] = caller
+    call["user"] = caller
 
 
 def caller_of(connection: Connection) -> Caller:

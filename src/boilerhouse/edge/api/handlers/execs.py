@@ -27,7 +27,6 @@ from boilerhouse.edge.api.handlers.logs import tenant_container
 from boilerhouse.edge.api.hangup import Connected
 from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
-from boilerhouse.edge.api.shortcut import Shortcut
 from boilerhouse.edge.api.streaming import Streaming
 from boilerhouse.platform.kube.exec import V5, Channel, CommandTimeout, Session
 from boilerhouse.platform.kube.kinds import Pod
@@ -65,12 +64,7 @@ class ExecResult(msgspec.Struct, rename="camel"):
     truncated: bool
 
 
-@post(
-    f"{V1}/instances/{{name:str}}/exec",
-    opt={"scope": INSTANCES_EXEC},
-    status_code=200,
-    middleware=[Shortcut],
-)
+@post(f"{V1}/instances/{{name:str}}/exec", opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def exec_instance(
     name: FromPath[str],
     data: JSONBody[ExecRequest],

@@ -25,7 +25,6 @@ from boilerhouse.edge.api.hangup import Connected
 from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
 from boilerhouse.edge.api.paths import V1
-from boilerhouse.edge.api.shortcut import Shortcut
 from boilerhouse.edge.api.stored import Snapshot, shown
 from boilerhouse.edge.api.views import View, failed_release
 from boilerhouse.node.helper.wire import Version
@@ -100,12 +99,7 @@ class Forced(View, frozen=True):
     detail: str | None = None
 
 
-@post(
-    f"{V1}/tenants/{{tenant:str}}/release",
-    opt={"scope": ADMIN},
-    status_code=200,
-    middleware=[Shortcut],
-)
+@post(f"{V1}/tenants/{{tenant:str}}/release", opt={"scope": ADMIN}, status_code=200)
 async def release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],

@@ -27,7 +27,6 @@ from boilerhouse.edge.api.inputs import (
     tenant_id,
 )
 from boilerhouse.edge.api.paths import V1
-from boilerhouse.edge.api.shortcut import Shortcut
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.tenancy.claims.decide import error_reason
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -49,12 +48,7 @@ class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     resume: bool = True
 
 
-@post(
-    f"{V1}/tenants/{{tenant:str}}/claim",
-    opt={"scope": ADMIN},
-    status_code=201,
-    middleware=[Shortcut],
-)
+@post(f"{V1}/tenants/{{tenant:str}}/claim", opt={"scope": ADMIN}, status_code=201)
 async def claim(
     tenant: FromPath[str],
     data: JSONBody[ClaimRequest],
