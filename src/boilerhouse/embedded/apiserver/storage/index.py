@@ -6,7 +6,7 @@ on.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
@@ -24,10 +24,10 @@ def place(key: Key) -> tuple[str, str]:
 class Index:
     def __init__(self, objects: Iterable[Stored] = ()) -> None:
         self._objects = {stored.key: stored for stored in objects}
-        # Of each resource the place of every object, which no two share.
-        self._orders: defaultdict[str, list[tuple[str, str, Key]]] = defaultdict(list)
-        for key in self._objects:
-            self._orders[key.resource].append((*place(key), key))
+        # Of each resource every object behind its place, which no two share.
+        self._orders: defaultdict[str, list[tuple[str, str, Stored]]] = defaultdict(list)
+        for key, stored in self._objects.items():
+            self._orders[key.resource].append((*place(key), stored))
         for order in self._orders.values():
             order.sort()
         # Asked more often than anything else is: the dict itself answers.
@@ -35,13 +35,13 @@ class Index:
 
     def set(self, key: Key, stored: Stored | None) -> None:
         """Store the object under `key`, or take it away."""
+        order, where = self._orders[key.resource], place(key)
+        at, known = bisect_left(order, where), key in self._objects
         if stored is not None:
-            if key not in self._objects:
-                insort(self._orders[key.resource], (*place(key), key))
+            order[at : at + known] = [(*where, stored)]
             self._objects[key] = stored
-        elif self._objects.pop(key, None) is not None:
-            order = self._orders[key.resource]
-            del order[bisect_left(order, place(key))]
+        elif known:
+            del order[at], self._objects[key]
 
     def scan(self, resource: str, namespace: str = "") -> list[Stored]:
         """List a resource in the order of `place`; "" means every namespace."""
@@ -52,5 +52,4 @@ class Index:
             # "0" is the character behind "/", so that pair is the first behind the namespace.
             start = bisect_left(order, (f"{namespace}/", ""))
             order = order[start : bisect_left(order, (f"{namespace}0", ""), start)]
-        objects = self._objects
-        return [objects[key] for _, _, key in order]
+        return [stored for _, _, stored in order]

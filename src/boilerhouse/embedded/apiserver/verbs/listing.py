@@ -13,6 +13,7 @@ import asyncio
 import base64
 import binascii
 from bisect import bisect_left
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +45,7 @@ from boilerhouse.platform.kube.status import (
 )
 from boilerhouse.platform.kube.wire import Reply, Request
 
-SHAPED_IN_TURN = 500  # objects; as many as kubectl asks for at a time
+IN_TURN = 500  # objects in one turn of the event loop; as many as kubectl asks for at a time
 _INCONSISTENT = -1
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start "
@@ -92,9 +93,10 @@ class Lists:
 
     async def answer(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         """Answer a list request."""
-        return await self.reply(target.kind, self.page(target, request), request, rendering)
+        page = await self.page(target, request)
+        return await self.reply(target.kind, page, request, rendering)
 
-    def page(self, target: Target, request: Request) -> Page:
+    async def page(self, target: Target, request: Request) -> Page:
         """Return the part of the list that the request asks for."""
         _check_options(request)
         selection = select(target, request)
@@ -109,7 +111,7 @@ class Lists:
         else:
             items, revision = self._begin(target, selection, request)
         items = self._presenter.all_shown(target.kind, items)
-        return _cut(items, revision, start, limit, selection)
+        return await _cut(items, revision, start, limit, selection)
 
     async def reply(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Reply:
         """Render a page. The plain form joins the stored bytes: nothing is decoded."""
@@ -124,26 +126,28 @@ class Lists:
                 kind.api_version.encode(),
                 encode(metadata),
             )
-            return Reply(200, head + b",".join(_items(kind, page.items)) + b"]}")
+            parts = [head]
+            async for items in _in_turns(page.items):
+                comma = b"," if len(parts) > 1 else b""
+                parts.append(comma + b",".join(_items(kind, items)))
+            return Reply(200, b"".join([*parts, b"]}"]))
         value = await self._shaped(kind, page, request, rendering)
         value["metadata"] = metadata
         headers = {"content-type": rendering.content_type}
         return Reply(200, written(value), headers)
 
     async def _shaped(self, kind: Kind, page: Page, request: Request, rendering: Rendering) -> Body:
-        """Shape every object; others have the event loop after every few hundred of them."""
+        """Shape every object."""
         include, now = request.param("includeObject"), self._clock.now()
         rows: list[Body] = []
-        for start in range(0, len(page.items), SHAPED_IN_TURN):
-            bodies = [item.body for item in page.items[start : start + SHAPED_IN_TURN]]
+        async for items in _in_turns(page.items):
+            bodies = [item.body for item in items]
             if rendering.shape == "Table":
                 rows += as_table(kind, bodies, rendering, now, include, "")["rows"]
             elif rendering.shape:
                 rows += [metadata_only(body, rendering.version) for body in bodies]
             else:
                 rows += bodies
-            if len(bodies) == SHAPED_IN_TURN:
-                await asyncio.sleep(0)
         if rendering.shape == "Table":
             return {**as_table(kind, [], rendering, now, include, ""), "rows": rows}
         if rendering.shape:
@@ -188,7 +192,15 @@ class Lists:
             raise TokenExpired(_write_token(_INCONSISTENT, start)) from None
 
 
-def _cut(
+async def _in_turns(items: list[Stored]) -> AsyncIterator[list[Stored]]:
+    """Part a long list; others have the event loop between any two parts of it."""
+    for start in range(0, len(items), IN_TURN):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + IN_TURN]
+
+
+async def _cut(
     items: list[Stored],
     revision: int,
     start: tuple[str, str] | None,
@@ -205,6 +217,8 @@ def _cut(
             if selection.matches(items[end].body):
                 chosen.append(items[end])
             end += 1
+            if not end % IN_TURN:
+                await asyncio.sleep(0)
     if end == len(items):
         return Page(chosen, revision)
     token = _write_token(revision, _place(items[end]))

@@ -64,9 +64,9 @@ class Removal:
         if kind.resource == "namespaces":
             raise not_allowed()
         options = deletion.read_options(request)
-        page = self._lists.page(target, request)
+        page = await self._lists.page(target, request)
         if not options.dryRun:
-            await self.sweep(kind, [item.key for item in page.items], options)
+            await self.sweep(kind, (item.key for item in page.items), options)
         shown = Page(page.items, self._store.revision)
         return await self._lists.reply(kind, shown, request, rendering)
 

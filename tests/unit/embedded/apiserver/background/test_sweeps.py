@@ -14,6 +14,7 @@ from boilerhouse.embedded.apiserver.background import expiry
 from boilerhouse.embedded.apiserver.storage import store as store_module
 from boilerhouse.embedded.apiserver.storage.change import Stored
 from boilerhouse.embedded.apiserver.storage.store import Key, Put, Remove
+from boilerhouse.embedded.apiserver.verbs import listing
 from tests.contract.driver import Api
 from tests.contract.objects import crd, owned
 from tests.unit.embedded.apiserver.conftest import Embedded, Start
@@ -67,9 +68,19 @@ async def test_a_collection_larger_than_the_store_takes_at_once_is_deleted(
     assert written > 5, "others had their turn"
 
 
-@pytest.mark.parametrize("shape", ["Table", "PartialObjectMetadataList"])
-async def test_a_long_list_is_shaped_in_turns(embedded: Embedded, shape: str) -> None:
-    """Every object is there once, and others have the event loop meanwhile."""
+@pytest.mark.parametrize(
+    ("accept", "selector", "times"),
+    [
+        ("application/json;as=Table;v=v1;g=meta.k8s.io", "", 1),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "", 1),
+        ("application/json", "", 1),
+        ("application/json", "!absent", 2),
+    ],
+)
+async def test_a_long_list_is_made_in_turns(
+    embedded: Embedded, accept: str, selector: str, times: int
+) -> None:
+    """Every object is there once, and others have the event loop meanwhile, `times` over."""
     api, turns = embedded.api, 0
     await filled(embedded, "default")
 
@@ -80,12 +91,12 @@ async def test_a_long_list_is_shaped_in_turns(embedded: Embedded, shape: str) ->
             await asyncio.sleep(0)
 
     task = asyncio.create_task(others())
-    accept = f"application/json;as={shape};v=v1;g=meta.k8s.io"
-    answer = (await api.call("GET", api.path("configmaps"), accept=accept)).ok()
+    query = {"labelSelector": selector}
+    answer = (await api.call("GET", api.path("configmaps"), query=query, accept=accept)).ok()
     task.cancel()
     rows = [row.get("object", row) for row in answer.get("rows") or answer["items"]]
     assert len({row["metadata"]["name"] for row in rows}) == len(rows) == MANY
-    assert turns >= MANY // 500
+    assert turns >= times * (MANY // listing.IN_TURN - 1)
 
 
 async def test_a_namespace_with_more_than_the_store_takes_at_once_goes(
