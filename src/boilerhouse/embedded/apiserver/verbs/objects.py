@@ -3,13 +3,15 @@
 Request ──► decode ──► prepare ──► admit ──► check ──► Writer ──► (commit) ──► Reply
 
 Every write decides on the head and submits without an `await` in between, so two requests can
-never decide on the same state. The reply leaves after the commit, whoever asked.
+never decide on the same state. The reply leaves after the commit, whoever asked. What needs no
+state is done before that, and beside the event loop if the body is large (`_beside`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -54,7 +56,11 @@ from boilerhouse.platform.kube.wire import (
     Request,
 )
 
+T = TypeVar("T")
+A = TypeVarTuple("A")
+
 _GENERATE_TRIES = 8
+LARGE = 32 << 10  # bytes of a body that takes some milliseconds to be read or checked
 # Says what a user should know of an object that was accepted: for `Warning` headers.
 Adviser = Callable[[Kind, Body], Iterable[str]]
 decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -76,21 +82,22 @@ class Verbs:
         self._writer = writer
         self._presenter = presenter
         self._advisers = advisers
+        self._turn = asyncio.Lock()
 
     async def create(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
         options = write_options(request, "CreateOptions")
-        body, duplicates = decode_object(request, kind, duplicates=options.duplicates)
-        unknown = kind.schema.prune(body)
-        check_type(kind, body)
-        warnings = options.complain(kind, unknown, duplicates)
+        large = _is_large(kind, request)
+        body, warnings = await self._beside(large, _read, kind, request, options)
         metadata = objectmeta.metadata_of(body)
         version = metadata.pop("resourceVersion", None)
         _check_namespace(target, metadata)
         key = self._name(kind, target.namespace, metadata)
         preparing.prepare_new(kind, body, rfc3339(self._clock.now()))
+        await self._beside(large, preparing.default, kind, body)
         self._admission.admit(kind, key, body)
-        preparing.check_new(kind, body)
+        # What is in a namespace was admitted to it as it is at this moment, which must last.
+        await self._beside(large and not key.namespace, preparing.check_new, kind, body)
         self._admission.check(kind, key, body)
         if version and not options.dry_run:
             # The last word is the storage's, which a dry run of a real server never asks.
@@ -108,8 +115,7 @@ class Verbs:
             pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
             stored = (await pending)[0]
         warnings = [*warnings, *self._advice(kind, stored)]
-        now = self._clock.now
-        return object_reply(kind, stored, rendering, now, status=201, warnings=warnings)
+        return object_reply(kind, stored, rendering, self._clock.now, status=201, warnings=warnings)
 
     async def read(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -128,10 +134,8 @@ class Verbs:
     async def update(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind, part = target.kind, _part(target)
         options = write_options(request, "UpdateOptions")
-        body, duplicates = decode_object(request, kind, duplicates=options.duplicates)
-        unknown = kind.schema.prune(body)
-        check_type(kind, body)
-        warnings = options.complain(kind, unknown, duplicates)
+        large = _is_large(kind, request)
+        body, warnings = await self._beside(large, _read, kind, request, options)
         metadata = objectmeta.metadata_of(body)
         _check_address(target, metadata)
         stored = self._store.head(key_of(target))
@@ -202,6 +206,16 @@ class Verbs:
             warnings = [*warnings, *self._advice(kind, result)]
         return object_reply(kind, result, rendering, self._clock.now, warnings=warnings)
 
+    async def _beside(self, large: bool, work: Callable[[*A], T], *args: *A) -> T:
+        """Do what depends on nothing but its arguments, in a thread if they are large.
+
+        One at a time: of several threads that compute, the event loop would wait for each in turn.
+        """
+        if not large:
+            return work(*args)
+        async with self._turn:
+            return await asyncio.to_thread(work, *args)
+
     def _advice(self, kind: Kind, stored: Stored) -> list[str]:
         return [words for adviser in self._advisers for words in adviser(kind, stored.body)]
 
@@ -242,6 +256,19 @@ class Verbs:
     def _check_not_newer(self, version: str) -> None:
         if version and parse_version(version) > self._store.revision:
             raise too_new(int(version), self._store.revision)
+
+
+def _is_large(kind: Kind, request: Request) -> bool:
+    """Whether to read a body beside the event loop; a custom kind may become another meanwhile."""
+    return len(request.body) > LARGE and not kind.custom
+
+
+def _read(kind: Kind, request: Request, options: WriteOptions) -> tuple[Body, list[str]]:
+    """Return the object that was sent, without what its kind does not know, and warnings."""
+    body, duplicates = decode_object(request, kind, duplicates=options.duplicates)
+    unknown = kind.schema.prune(body)
+    check_type(kind, body)
+    return body, options.complain(kind, unknown, duplicates)
 
 
 def key_of(target: Target) -> Key:

@@ -45,14 +45,13 @@ def share(body: Body, old: Body) -> Body:
 
 
 def prepare_new(kind: Kind, body: Body, now: str) -> None:
-    """Make the body what a new object is before admission: born, defaulted, without a status."""
+    """Make the body what a new object is before its defaults: born, without a status."""
     metadata = objectmeta.metadata_of(body)
     objectmeta.tidy(metadata)
     objectmeta.born(kind, metadata, now)
     if kind.custom and kind.status:
         body.pop("status", None)
     kind.hooks.on_create(body)
-    default(kind, body)
 
 
 def check_new(kind: Kind, body: Body) -> None:

@@ -34,6 +34,7 @@ def made(body: Object, kind: Kind = POD) -> Body:
     body = copy.deepcopy(body)
     kind.schema.prune(body)
     preparing.prepare_new(kind, body, "2026-01-01T00:00:00Z")
+    preparing.default(kind, body)
     preparing.check_new(kind, body)
     return body
 

@@ -30,6 +30,7 @@ def outcome(case: Case, *, shared: bool = False) -> dict[str, Any]:
     try:
         kind.schema.prune(body)
         preparing.prepare_new(kind, body, NOW)
+        preparing.default(kind, body)
         preparing.check_new(kind, body)
         if case.change is not None:
             part: preparing.Part = "status" if case.part else ""

@@ -23,6 +23,7 @@ def stored(row: Row) -> Body:
     body = copy.deepcopy(row.body)
     kind = KINDS[body["apiVersion"], body["kind"]]
     preparing.prepare_new(kind, body, "2026-01-01T11:00:00Z")
+    preparing.default(kind, body)
     if row.status is not None:
         changed = {**copy.deepcopy(body), "status": copy.deepcopy(row.status)}
         body = preparing.prepare_change(kind, changed, body, "status")

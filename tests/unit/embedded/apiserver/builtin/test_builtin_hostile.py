@@ -56,6 +56,7 @@ def live_through(body: dict[str, Any], dice: random.Random) -> bool:
     try:
         kind.schema.prune(body)
         preparing.prepare_new(kind, body, "2026-01-01T00:00:00Z")
+        preparing.default(kind, body)
         preparing.check_new(kind, body)
     except ApiError:
         return False
@@ -118,6 +119,7 @@ def test_same_input_same_object() -> None:
         try:
             kind.schema.prune(body)
             preparing.prepare_new(kind, body, "2026-01-01T00:00:00Z")
+            preparing.default(kind, body)
             preparing.check_new(kind, body)
         except ApiError:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import Any
 
@@ -95,6 +96,22 @@ async def test_what_is_large_is_compiled_beside_the_loop(api: Api, properties: B
     (await asked).ok()
     assert answered > 10
     (await api.create("widgets", widget({}))).ok()
+
+
+async def test_no_turn_of_the_loop_has_much_of_a_large_definition(api: Api) -> None:
+    """It is read and checked in threads before it is refused."""
+    gc.disable()  # a collection would be a turn as long as any
+    try:
+        whole, longest = time.process_time(), 0.0
+        asked = asyncio.create_task(api.create(CRDS, defined(ruled(limits.RULES + 1))))
+        while not asked.done():
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - began)
+        (await asked).status(422, "Invalid")
+        assert longest < (time.process_time() - whole) / 10
+    finally:
+        gc.enable()
 
 
 async def test_a_large_definition_is_judged_in_every_way_it_may_come(api: Api) -> None:
