@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from gameday.latency import Latencies
+from gameday.latency import Latencies, rest
 from gameday.scenario import Broke, held
 from gameday.up import Up
 
@@ -132,15 +132,18 @@ class Stage:
         return futures
 
     @contextmanager
-    def others(self, times: float = 3.0) -> Iterator[Latencies]:
+    def others(
+        self, usually: str = "at rest", at_rest: Callable[[], object] = rest
+    ) -> Iterator[Latencies]:
         """Measure calls of an innocent tenant at rest, then while the block runs, and compare."""
         self.workload("innocent")
         self.claim("innocent", "innocent")
-        latencies = Latencies(self.up.url, "innocent", "innocent")
-        latencies.at_rest()
+        latencies = Latencies(self.up.url, "innocent", "innocent", usually)
+        with latencies.at_rest():
+            at_rest()
         with latencies.meanwhile():
             yield latencies
-        latencies.judge(times)
+        latencies.judge()
 
     def restart(self) -> None:
         """Stop `up` in order and start it again on the same data."""
