@@ -28,7 +28,7 @@ from boilerhouse.embedded.apiserver.verbs.objects import decode, found, key_of, 
 from boilerhouse.embedded.apiserver.verbs.writing import Writer
 from boilerhouse.platform.kube.wire import Reply, Request
 
-BATCH = 32  # objects in one turn of the event loop, some milliseconds
+BATCH = 16  # objects in one turn of the event loop, about a millisecond
 
 
 class Removal:
