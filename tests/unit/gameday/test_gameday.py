@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from gameday.__main__ import attempt, main
-from gameday.latency import p99
+from gameday.latency import Latencies, p99
 from gameday.scenario import SCENARIOS, Broke, NotTried, Scenario, held
 from gameday.stage import Stage
 from gameday.stalls import negative_size
@@ -55,6 +57,20 @@ def test_the_slowest_of_a_hundred_is_left_out_of_p99() -> None:
     """One slow call in a hundred is the machine's."""
     assert p99([0.001] * 99 + [9.0]) == 0.001
     assert p99([]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rest", "busy", "held"),
+    [(0.002, 0.009, True), (0.002, 0.011, False), (0.02, 0.059, True), (0.02, 0.061, False)],
+)
+def test_others_may_wait_three_times_as_long_or_ten_milliseconds(
+    rest: float, busy: float, held: bool
+) -> None:
+    """Whichever is more; both figures and their ratio are told."""
+    latencies = Latencies("http://x", "tenant", "workload", "at rest")
+    latencies._rest, latencies._busy = [rest] * 100, [busy] * 100
+    with nullcontext() if held else pytest.raises(Broke, match=rf"against {rest * 1000:.1f} ms"):
+        latencies.judge()
 
 
 def test_the_hostile_image_has_a_negative_size() -> None:
