@@ -22,8 +22,7 @@ from typing import NamedTuple
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e import kubectl
 
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,11 @@ from cluster import image, node
 from cluster.places import Places
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.platform.kube.transport import Http
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.embedded_fixture import Scene, opened
 from tests.e2e.helper_fixture import Stage, embedded, on_node
 from tests.e2e.snapshots_fixture import Home, beside_a_node, on_this_machine

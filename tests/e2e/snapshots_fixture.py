@@ -25,7 +25,6 @@ from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import NAMESPACE
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.node.helper import layout
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
@@ -37,7 +36,7 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.helper_fixture import VOLUMES, helper_volume
 from tests.e2e.served_fixture import Body, House, program, programs
 from tests.waiting import until, until_found

@@ -20,14 +20,13 @@ import pytest
 from cluster.images import BUSYBOX
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
 from boilerhouse.platform.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from boilerhouse.platform.kube.status import AlreadyExists
 from boilerhouse.platform.kube.transport import Http
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.helper_fixture import kept_volume
 from tests.e2e.served_fixture import House, program, programs
 from tests.e2e.tenants import eventually

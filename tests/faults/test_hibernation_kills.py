@@ -23,8 +23,7 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import Random, SystemClock, rng
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.tenants import eventually
 from tests.faults.test_kubelet_kills import processes
 

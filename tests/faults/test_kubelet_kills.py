@@ -16,13 +16,12 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core.clock import SystemClock, rng
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.transport import Http
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.tenants import Body, eventually, pod, sh
 from tests.waiting import until
 

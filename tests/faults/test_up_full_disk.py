@@ -13,9 +13,8 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.kubelet.node.diskpressure import DiskPressure
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
 from boilerhouse.platform.files.ballast import Ballast
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.served_fixture import program
 from tests.e2e.snapshots_fixture import soon
 from tests.e2e.tenants import eventually

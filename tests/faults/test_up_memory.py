@@ -15,8 +15,7 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.served_fixture import program
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(4 * 3600)]

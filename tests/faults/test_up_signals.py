@@ -16,8 +16,7 @@ import httpx2
 import pytest
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.embedded.kubelet.sandbox.sandbox import sandbox_unavailable
-from tests.absence import absent
+from tests.absence import absent, sandbox_unavailable
 from tests.e2e.snapshots_fixture import soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

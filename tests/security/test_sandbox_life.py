@@ -20,8 +20,8 @@ from boilerhouse.embedded.kubelet.forkserver import bwrap
 from boilerhouse.embedded.kubelet.sandbox.sandbox import (
     Bubblewrapped,
     PodSandbox,
-    sandbox_unavailable,
 )
+from tests.absence import sandbox_unavailable
 from tests.security.containers import Heard, execute, run, sandboxes, shell
 
 

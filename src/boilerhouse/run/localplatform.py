@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from boilerhouse.embedded.kubelet.container import Sandboxes
 from boilerhouse.embedded.kubelet.network import uplink
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped
 from boilerhouse.tenancy.workloads.model import WorkloadSpec
 from boilerhouse.tenancy.workloads.network import Access
 
@@ -11,7 +11,7 @@ from boilerhouse.tenancy.workloads.network import Access
 class LocalPlatform:
     """`Platform` of one machine."""
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
+    def __init__(self, sandboxes: Bubblewrapped) -> None:
         self._sandboxes = sandboxes
 
     def missing(self, spec: WorkloadSpec) -> list[str]:

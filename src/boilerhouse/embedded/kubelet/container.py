@@ -1,20 +1,17 @@
-"""What the pod layer asks of the sandbox layer, and what it gets back: types only.
+"""What a container is to be, and how it ended: the words between the pod and the sandbox layer.
 
-    Pod ─► Sandboxes.create ─► Sandbox ─► start(ContainerSpec) ─► Running ─► exec ─► ExecProcess
-                                  ├─► prepare(ContainerSpec) ─► Prepared ─► start ─► Running
-                                  └─► forward, connect: the way in, through the Pod's own network
+    Bubblewrapped.create ─► PodSandbox ─► start(ContainerSpec) ─► Container ─► exec ─► Program
+                               ├─► prepare(ContainerSpec) ─► PreparedContainer ─► start ─► Container
+                               └─► forward, connect: the way in, through the Pod's own network
 
-A Pod has one `Sandbox` (network namespace, host uid, address); each container in it is a `Running`
-with mount, process, IPC and user namespaces of its own. `sandbox.py` makes them with bubblewrap.
+A Pod has one `PodSandbox` (network namespace, host uid, address); each `Container` in it has mount,
+process, IPC and user namespaces of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -112,194 +109,4 @@ class LogSink(Protocol):
 
     def close(self) -> None:
         """Note that the output has ended."""
-        ...
-
-
-class ExecProcess(Protocol):
-    """A program started beside the container's own; `close` always."""
-
-    async def write(self, data: bytes) -> None:
-        """Send to standard input, waiting while it is full. After its reader is gone: no effect."""
-        ...
-
-    def close_stdin(self) -> None:
-        """End standard input (on a terminal: nothing to end, so nothing happens)."""
-        ...
-
-    async def read(self, stream: Literal["stdout", "stderr"]) -> bytes:
-        """Return the next bytes, b"" at the end. A terminal has only stdout."""
-        ...
-
-    def resize(self, columns: int, rows: int) -> None: ...
-
-    def signal(self, number: int) -> None: ...
-
-    async def wait(self) -> int:
-        """Return the exit code: 128 + n for a signal, 127 for a missing program, 126 for one that
-        cannot be executed (the reason is then on stderr)."""
-        ...
-
-    async def close(self) -> None:
-        """Kill the program if it runs, with what it started, and release its pipes.
-
-        What is left of one that has ended stays, and ends with the container.
-        """
-        ...
-
-
-class Running(Protocol):
-    """A started container, until `wait` has returned."""
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def started_at(self) -> datetime: ...
-
-    @property
-    def start_error(self) -> str | None:
-        """Why its program never ran, None if it did: known from the start, `wait` says it too."""
-        ...
-
-    async def wait(self) -> Exit:
-        """Wait for the container's own process; what it left behind is killed by then, its output
-        is in the log. May be awaited any number of times."""
-        ...
-
-    def signal(self, number: int) -> None:
-        """Signal the container's own process; SIGKILL takes every process of the container."""
-        ...
-
-    def processes(self) -> list[int]:
-        """Return the processes in the container, by their number on the machine."""
-        ...
-
-    async def freeze(self, *, allow_exec: bool = False) -> None:
-        """Stop every process of the container; on return none runs, whatever it forked.
-
-        Until `thaw` no program can be started in it, unless `allow_exec`: then programs may be
-        started and run, and are stopped by a freeze without it. Raises `Restless` if it takes too
-        long.
-        """
-        ...
-
-    def thaw(self) -> None: ...
-
-    @property
-    def frozen(self) -> bool: ...
-
-    async def write(self, data: bytes) -> None:
-        """Send to the standard input of a container started with `stdin`."""
-        ...
-
-    def close_stdin(self) -> None: ...
-
-    def resize(self, columns: int, rows: int) -> None: ...
-
-    async def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        workdir: str | None = None,
-        tty: bool = False,
-        stdin: bool = False,
-    ) -> ExecProcess:
-        """Run a program in the container, under the same restrictions and, unless told otherwise,
-        with its environment and working directory. Raises `SandboxError` if it has ended."""
-        ...
-
-
-class Prepared(Protocol):
-    """A container that is all there, but for its own program: that waits at a gate."""
-
-    @property
-    def stands(self) -> bool:
-        """Whether it can still be started: it may have been killed meanwhile."""
-        ...
-
-    async def start(self, log: LogSink) -> Running:
-        """Let its program go; once."""
-        ...
-
-    async def discard(self) -> None:
-        """End it, unless it was started. May be repeated."""
-        ...
-
-
-class Sandbox(Protocol):
-    """One per Pod."""
-
-    @property
-    def address(self) -> str:
-        """The Pod's own loopback address, inside and outside: 127.x.y.z."""
-        ...
-
-    @property
-    def host_uid(self) -> int:
-        """Who the tenant is to the kernel. Volumes must belong to this uid (see `own`)."""
-        ...
-
-    @property
-    def host_gid(self) -> int: ...
-
-    def own(self, path: Path) -> None:
-        """Give a file or directory (not what is below it) to the tenant; links are not followed."""
-        ...
-
-    async def start(self, spec: ContainerSpec, log: LogSink) -> Running:
-        """Start a container; on return its program runs, or `start_error` says why it does not."""
-        ...
-
-    async def prepare(self, spec: ContainerSpec) -> Prepared:
-        """Do all of a start that needs nothing of what the container will find in its volumes.
-
-        Only for what `containerspec.may_stand_by` allows.
-        """
-        ...
-
-    async def connect(self, port: int) -> socket.socket:
-        """Connect to a port inside; raises OSError (ConnectionRefusedError ...) as connect does."""
-        ...
-
-    async def forward(self, ports: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """Listen on the Pod's address for each port and return where; another port if taken."""
-        ...
-
-    async def close(self) -> None:
-        """Kill everything in the Pod and remove what it stood on. May be repeated."""
-        ...
-
-
-class Sandboxes(Protocol):
-    """The machine's ability to run Pods."""
-
-    @property
-    def limits_unenforced(self) -> str | None:
-        """Why memory and CPU limits cannot be enforced here; None if they are."""
-        ...
-
-    @property
-    def limits_enforced(self) -> str:
-        """Which limits are enforced here, in words, unless `limits_unenforced`."""
-        ...
-
-    @property
-    def died(self) -> asyncio.Future[None]:
-        """Resolves if what runs the containers has died, and they with it; not by `close`."""
-        ...
-
-    async def create(self, pod_uid: str, *, network: Network = "none") -> Sandbox:
-        """Make a Pod's network. Address and host uid are the ones it had before, if it had any.
-
-        Raises `SandboxError` if the network asked for cannot be had.
-        """
-        ...
-
-    def forget(self, pod_uid: str) -> None:
-        """Free the address and host uid of a Pod that will not come back."""
-        ...
-
-    async def close(self) -> None:
-        """End every sandbox."""
         ...

@@ -41,7 +41,8 @@ from boilerhouse.embedded.kubelet.node.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.objects.room import Ledger, Requests, requests
 from boilerhouse.embedded.kubelet.pod.pod import TERMINAL, House, PodWorker
 from boilerhouse.embedded.kubelet.pod.turns import Priority, Turns
-from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, try_out
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped
+from boilerhouse.embedded.kubelet.sandbox.trial import try_out
 from boilerhouse.embedded.kubelet.sessions.answering import Answers
 from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims

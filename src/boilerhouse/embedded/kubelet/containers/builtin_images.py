@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -23,7 +22,9 @@ from typing import Protocol
 import structlog
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded.kubelet.container import Exit, LogSink, Running
+from boilerhouse.embedded.kubelet.container import Exit, LogSink
+from boilerhouse.embedded.kubelet.network.forward import listen_at
+from boilerhouse.embedded.kubelet.sandbox.process import Container
 from boilerhouse.platform.files.quota import Quota
 from boilerhouse.platform.kube.kinds import ObjectMeta
 
@@ -42,20 +43,9 @@ class Listeners:
 
     def listen(self, port: int) -> socket.socket:
         """Listen on a port of the Pod, another if it is taken; who asks owns the socket."""
-        for number in (self.ports.get(port, port), 0):
-            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                made.bind((self.address, number))
-                made.listen(128)
-            except OSError as error:
-                made.close()
-                if number == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                    raise
-            else:
-                self.ports[port] = made.getsockname()[1]
-                return made
-        raise AssertionError("unreachable")
+        made = listen_at(self.address, self.ports.get(port, port))
+        self.ports[port] = made.getsockname()[1]
+        return made
 
     async def connect(self, port: int) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -71,7 +61,7 @@ class Listeners:
 class Neighbours(Protocol):
     """The sandboxed containers of the Pod."""
 
-    def running(self) -> Mapping[str, Running]:
+    def running(self) -> Mapping[str, Container]:
         """Return those that run now, by name."""
         ...
 

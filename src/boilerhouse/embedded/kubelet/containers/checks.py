@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from boilerhouse.embedded.kubelet.container import Running, SandboxError
+from boilerhouse.embedded.kubelet.container import SandboxError
+from boilerhouse.embedded.kubelet.sandbox.process import Container
 
 Body = Mapping[str, Any]
 Check = Callable[[], Awaitable[str | None]]
@@ -29,7 +30,7 @@ class Subject:
     address: str
     connect: Callable[[int], Awaitable[socket.socket]]
     ports: Mapping[str, int]  # by name
-    running: Running | None  # None: built in, no commands run there
+    running: Container | None  # None: built in, no commands run there
     # Set by a built-in container that would answer otherwise by now: it need not be asked so often.
     news: asyncio.Event | None = None
 

@@ -22,14 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from boilerhouse.core.clock import Clock
-from boilerhouse.embedded.kubelet.container import (
-    ContainerSpec,
-    Exit,
-    Prepared,
-    Running,
-    Sandbox,
-    SandboxError,
-)
+from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
 from boilerhouse.embedded.kubelet.containers.builtin_images import (
     BuiltinContainer,
     Builtins,
@@ -46,6 +39,9 @@ from boilerhouse.embedded.kubelet.objects import containerspec
 from boilerhouse.embedded.kubelet.objects.containerspec import Refused, Wanted
 from boilerhouse.embedded.kubelet.objects.environment import PodView, environment, expand
 from boilerhouse.embedded.kubelet.objects.references import Missing, References
+from boilerhouse.embedded.kubelet.sandbox.prepared import PreparedContainer
+from boilerhouse.embedded.kubelet.sandbox.process import Container
+from boilerhouse.embedded.kubelet.sandbox.sandbox import PodSandbox
 from boilerhouse.embedded.kubelet.volumes import volumes
 from boilerhouse.embedded.kubelet.volumes.quotas import PodQuota
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume
@@ -72,7 +68,7 @@ class Launched:
     """A container that runs."""
 
     process: Process
-    running: Running | None  # None if built in
+    running: Container | None  # None if built in
     subject: Subject
     log: Tapped
     image_id: str
@@ -101,7 +97,9 @@ class Machine:
 class ReadyContainer:
     """A container that waits to be let go; implements `standby.Ready`."""
 
-    def __init__(self, prepared: Prepared, begin: Callable[[], Awaitable[Launched]]) -> None:
+    def __init__(
+        self, prepared: PreparedContainer, begin: Callable[[], Awaitable[Launched]]
+    ) -> None:
         self._prepared = prepared
         self._begin = begin
 
@@ -124,7 +122,7 @@ class Launcher:
         machine: Machine,
         pod: PodView,
         directory: Path,
-        sandbox: Sandbox,
+        sandbox: PodSandbox,
         ready: Mapping[str, Volume],
         references: References,
         neighbours: Neighbours,
@@ -149,7 +147,7 @@ class Launcher:
             return await self._start_built_in(container, attempt, built_in)
         image, spec = await self._described(container, attempt)
 
-        async def run(log: Tapped) -> Running:
+        async def run(log: Tapped) -> Container:
             async with self._room():
                 return await self._sandbox.start(spec, log)
 
@@ -207,7 +205,7 @@ class Launcher:
         container: Body,
         attempt: int,
         image: Image | None,
-        run: Callable[[Tapped], Awaitable[Running]],
+        run: Callable[[Tapped], Awaitable[Container]],
     ) -> Launched:
         """Give a container its log and let it run."""
         log = await self._log(container["name"], attempt)
@@ -328,7 +326,7 @@ class Launcher:
         self,
         container: Body,
         connect: Callable[[int], Awaitable[socket.socket]],
-        running: Running | None,
+        running: Container | None,
         news: asyncio.Event | None = None,
     ) -> Subject:
         ports = {

@@ -25,6 +25,7 @@ import boilerhouse
 from boilerhouse.embedded.kubelet.container import NEEDS, SandboxError
 from boilerhouse.embedded.kubelet.forkserver import forkserver, forkwire
 from boilerhouse.embedded.kubelet.forkserver.bwrap import Bubblewrap
+from boilerhouse.embedded.kubelet.kernel.stdio import until_ready
 
 _PROGRAM = "import sys; sys.path.append({path!r}); from {module} import main; main(sys.argv[1:])"
 _START_SECONDS = 15.0
@@ -122,7 +123,7 @@ class Nursery:
                     why = received[0]["error"]
                     raise SandboxError(f"the fork server cannot start: {why} ({NEEDS})")
                 return
-            await _readable(self._loop, self._channel)
+            await until_ready(self._channel.fileno())
 
     async def request(self, message: dict[str, Any], fds: Sequence[int] = ()) -> _Reply:
         """Send a request and return the reply with its descriptors, which are the caller's now."""
@@ -174,7 +175,7 @@ class Nursery:
                 forkwire.send(self._channel, message, fds)
                 return
             except BlockingIOError:
-                await _writable(self._loop, self._channel)
+                await until_ready(self._channel.fileno(), write=True)
             except OSError as error:
                 raise SandboxError(f"the fork server cannot be reached: {error}") from error
 
@@ -256,26 +257,3 @@ class Nursery:
         self._channel.close()
         self._process.kill()
         self._process.wait()
-
-
-async def _readable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:
-    ready = asyncio.Event()
-    loop.add_reader(channel, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(channel)
-
-
-async def _writable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:
-    ready = asyncio.Event()
-
-    def told() -> None:
-        ready.set()
-        loop.remove_writer(channel)  # whoever waits may be a while: once is enough
-
-    loop.add_writer(channel, told)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_writer(channel)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import posixpath
 import tarfile
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from boilerhouse.embedded.kubelet.images.layers import BadImage, Header, members
+from boilerhouse.embedded.kubelet.kernel import linux
 
 _DOCUMENT_BYTES = 8 * 1024 * 1024
 _MEMBERS = 100_000
 _ARCHIVE_BYTES = 64 << 30  # once it is decompressed
 _INDEX_DEPTH = 4
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
@@ -120,7 +119,7 @@ def images_in(archive: Archive) -> list[Found]:
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise BadImage(f"{name} of the image is malformed: {error!r}") from error
         if not found:
-            raise BadImage(f"the archive has no image for linux/{_architecture()}")
+            raise BadImage(f"the archive has no image for linux/{linux.architecture()}")
         return found
     raise BadImage("neither a docker archive (manifest.json) nor an OCI layout (index.json)")
 
@@ -142,7 +141,7 @@ def _layout(archive: Archive, document: Any, depth: int = 0) -> list[Found]:
     found = []
     for entry in document["manifests"]:
         platform = entry.get("platform") or {}
-        if platform.get("architecture", _architecture()) != _architecture():
+        if platform.get("architecture", linux.architecture()) != linux.architecture():
             continue
         if platform.get("os", "linux") != "linux":
             continue
@@ -190,8 +189,3 @@ def _read(archive: Archive, name: str) -> bytes:
     if len(content) > _DOCUMENT_BYTES:
         raise BadImage(f"{name} of the image is too large")
     return content
-
-
-def _architecture() -> str:
-    machine = os.uname().machine
-    return _MACHINES.get(machine, machine)

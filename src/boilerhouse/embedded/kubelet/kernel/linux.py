@@ -49,7 +49,6 @@ _NS_GET_USERNS = 0xB701
 
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
-_AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
@@ -58,9 +57,9 @@ _MOUNT_ATTR_IDMAP = 0x00100000
 # Calls since 5.2 have one number on every architecture; the two older ones do not.
 _SYS_OPEN_TREE = 428
 _SYS_MOVE_MOUNT = 429
-_SYS_CLOSE_RANGE = 436
 _SYS_OPENAT2 = 437
 _SYS_MOUNT_SETATTR = 442
+_SYS_QUOTACTL_FD = 443  # since Linux 5.14
 _SYS_CAPSET, _SYS_KEYCTL = {"x86_64": (126, 250), "aarch64": (91, 219)}.get(
     os.uname().machine, (-1, -1)
 )
@@ -132,6 +131,13 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0, resolve: int =
     return _syscall("openat2", _SYS_OPENAT2, root, os.fsencode(path), how, size)
 
 
+def quotactl(fd: int, command: int, number: int, given: bytearray) -> None:
+    """Ask for, or set, a quota of the file system that a descriptor is on."""
+    buffer = (ctypes.c_char * len(given)).from_buffer(given)
+    which, of = ctypes.c_uint(command), ctypes.c_uint(number)
+    _syscall("quotactl", _SYS_QUOTACTL_FD, ctypes.c_uint(fd), which, of, buffer)
+
+
 def sync_file_system(fd: int) -> None:
     """Write everything that was changed on a file system to the disk."""
     _checked(_libc.syncfs(ctypes.c_int(fd)), "syncfs")
@@ -191,11 +197,6 @@ def install_filter(program: bytes) -> None:
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
 
 
-def close_on_exec_from(first: int) -> None:
-    """Mark every descriptor from `first` on as close-on-exec (Linux 5.11, else all are already)."""
-    _libc.syscall(ctypes.c_long(_SYS_CLOSE_RANGE), first, ctypes.c_uint(0xFFFFFFFF), 4)
-
-
 def _capset(effective: int, permitted: int, inheritable: int) -> None:
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     low = 0xFFFFFFFF
@@ -214,6 +215,12 @@ def _last_capability() -> int:
         with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:  # noqa: PTH123  no pathlib in the fork server
             _last = int(file.read())
     return _last
+
+
+def architecture() -> str:
+    """Return this machine's architecture, as images and nodes name it."""
+    machine = os.uname().machine
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 def prepare() -> None:

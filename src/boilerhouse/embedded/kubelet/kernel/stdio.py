@@ -88,6 +88,25 @@ class End:
             loop.remove_writer(self._fd)
 
 
+async def until_ready(fd: int, *, write: bool = False) -> None:
+    """Wait until a descriptor can be read, or written."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    add, remove = loop.add_reader, loop.remove_reader
+    if write:
+        add, remove = loop.add_writer, loop.remove_writer
+
+    def told() -> None:
+        ready.set()
+        remove(fd)  # whoever waits may be a while: once is enough
+
+    add(fd, told)
+    try:
+        await ready.wait()
+    finally:
+        remove(fd)
+
+
 def pipes(count: int, owner: tuple[int, int] | None = None) -> list[tuple[int, int]]:
     """Make so many pipes, or none: what was had before descriptors ran out is given back.
 

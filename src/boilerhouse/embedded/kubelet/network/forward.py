@@ -98,6 +98,24 @@ class _Side(asyncio.Protocol):
             other.transport.close()
 
 
+def listen_at(address: str, port: int) -> socket.socket:
+    """Listen at an address, on another port if this one is taken; the caller owns the socket."""
+    for number in (port, 0):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address, number))
+            listener.listen(128)
+        except OSError as error:
+            listener.close()
+            # Ports below 1024 are not an ordinary user's to listen on.
+            if number == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+        else:
+            return listener
+    raise AssertionError("unreachable")
+
+
 class Forwarder:
     """The listeners of one Pod."""
 
@@ -109,30 +127,17 @@ class Forwarder:
     def listen(self, port: int) -> tuple[str, int]:
         """Listen at the Pod's address for `port` (another number if it is taken); return where."""
         if port not in self._listeners:
-            listener = self._bind(port)
+            try:
+                listener = listen_at(self._network.address, port)
+            except OSError as error:
+                where = f"{self._network.address}:{port}"
+                raise SandboxError(f"cannot listen on {where}: {error.strerror}") from error
             connected = partial(self._connected, port=port)
             acceptor = Acceptor(listener, PODS, connected, _none_is_idle)
             acceptor.start()
             self._listeners[port] = (acceptor, listener)
         host, number = self._listeners[port][1].getsockname()[:2]
         return str(host), int(number)
-
-    def _bind(self, port: int) -> socket.socket:
-        for number in (port, 0):
-            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((self._network.address, number))
-                listener.listen(128)
-            except OSError as error:
-                listener.close()
-                # Ports below 1024 are not an ordinary user's to listen on.
-                if number == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                    where = f"{self._network.address}:{port}"
-                    raise SandboxError(f"cannot listen on {where}: {error.strerror}") from error
-            else:
-                return listener
-        raise AssertionError("unreachable")
 
     def _connected(self, client: CountedSocket, port: int) -> None:
         if len(self._carried) >= min(_CONNECTIONS, max(_LEAST, PODS.most // _PART)):

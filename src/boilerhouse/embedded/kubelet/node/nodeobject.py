@@ -19,6 +19,7 @@ import structlog
 from boilerhouse.core.clock import Clock, rfc3339, rfc3339_micro
 from boilerhouse.core.version import version
 from boilerhouse.embedded.fields.quantity import Quantity, parse
+from boilerhouse.embedded.kubelet.kernel import linux
 from boilerhouse.embedded.kubelet.objects.room import Requests
 from boilerhouse.embedded.kubelet.objects.status import LIMITS_ENFORCED
 from boilerhouse.platform.kube.client import Client
@@ -39,7 +40,6 @@ _LEASE_SECONDS = 40
 _SHORTLY = 0.2
 _REFRESH = 30  # renewals after which the Node's status is written again, too
 DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 Body = Mapping[str, Any]
 
@@ -99,7 +99,7 @@ class NodeObject:
         labels = {
             "kubernetes.io/hostname": NODE,
             "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": _architecture(),
+            "kubernetes.io/arch": linux.architecture(),
         }
         try:
             await self._client.create(NODES, {"metadata": {"name": NODE, "labels": labels}})
@@ -260,10 +260,5 @@ def _node_info() -> dict[str, str]:
         "kubeletVersion": f"v{version()}",
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
-        "architecture": _architecture(),
+        "architecture": linux.architecture(),
     }
-
-
-def _architecture() -> str:
-    machine = platform.machine()
-    return _MACHINES.get(machine, machine)

@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from boilerhouse.core.clock import parse_time
-from boilerhouse.embedded.kubelet.container import Sandboxes
 from boilerhouse.embedded.kubelet.containers.launch import Machine, last_attempt
 from boilerhouse.embedded.kubelet.objects.status import ContainerFacts, PodFacts, Role, Terminated
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped
 from boilerhouse.platform.kube.kinds import Dynamic
 
 Body = Mapping[str, Any]
 _CUT_OFF = "Boilerhouse was restarted"
 
 
-def first_facts(pod: Dynamic, directory: Path, machine: Machine, sandboxes: Sandboxes) -> PodFacts:
+def first_facts(
+    pod: Dynamic, directory: Path, machine: Machine, sandboxes: Bubblewrapped
+) -> PodFacts:
     """Return what to say of a Pod that is about to run."""
     now = machine.clock.now()
     told = pod.status.get("startTime")

@@ -1,6 +1,6 @@
 """The sandboxed containers of a Pod, as a built-in one beside them may treat them.
 
-agent ─► PodNeighbours ─► Running.freeze, thaw, signal        and no container starts meanwhile
+agent ─► PodNeighbours ─► Container.freeze, thaw, signal        and no container starts meanwhile
                       └─► ContainerLoop.prepare_next
 """
 
@@ -10,9 +10,9 @@ import asyncio
 import signal
 from collections.abc import Mapping, Sequence
 
-from boilerhouse.embedded.kubelet.container import Running
 from boilerhouse.embedded.kubelet.containers.containerloop import ContainerLoop
 from boilerhouse.embedded.kubelet.containers.standstill import Standstill
+from boilerhouse.embedded.kubelet.sandbox.process import Container
 
 
 class PodNeighbours:
@@ -22,7 +22,7 @@ class PodNeighbours:
         self.standstill = Standstill()
         self._loops = loops
 
-    def running(self) -> Mapping[str, Running]:
+    def running(self) -> Mapping[str, Container]:
         return {
             loop.facts.name: loop.launched.running
             for loop in self._loops

@@ -23,7 +23,7 @@ from boilerhouse.core.supervision import supervised
 from boilerhouse.embedded.fields.podspec import containers_of
 from boilerhouse.embedded.fields.quantity import Quantity
 from boilerhouse.embedded.kubelet.backoff import Backoff
-from boilerhouse.embedded.kubelet.container import Network, Sandbox, SandboxError, Sandboxes
+from boilerhouse.embedded.kubelet.container import Network, SandboxError
 from boilerhouse.embedded.kubelet.containers.containerloop import ContainerLoop
 from boilerhouse.embedded.kubelet.containers.launch import (
     Launched,
@@ -41,6 +41,7 @@ from boilerhouse.embedded.kubelet.pod.neighbours import PodNeighbours
 from boilerhouse.embedded.kubelet.pod.ports import Ports
 from boilerhouse.embedded.kubelet.pod.reporting import Reporter
 from boilerhouse.embedded.kubelet.pod.turns import Turns
+from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
 from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClaims
 from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
@@ -64,7 +65,7 @@ class House:
 
     client: Client
     machine: Machine
-    sandboxes: Sandboxes
+    sandboxes: Bubblewrapped
     memory: Memory
     claims: PersistentClaims
     directory: Path  # one directory per Pod is in it
@@ -87,7 +88,7 @@ class PodWorker:
         self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
         self.loops: list[ContainerLoop] = []
         self._neighbours = PodNeighbours(self.loops)
-        self.sandbox: Sandbox | None = None
+        self.sandbox: PodSandbox | None = None
         self._house = house
         meta = pod.metadata
         self._references = References(house.client, meta.namespace)

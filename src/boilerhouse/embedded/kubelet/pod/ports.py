@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from boilerhouse.embedded.kubelet.container import Sandbox
 from boilerhouse.embedded.kubelet.containers.containerloop import Said
+from boilerhouse.embedded.kubelet.sandbox.sandbox import PodSandbox
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import ObjectMeta
 from boilerhouse.platform.kube.resources import PODS
@@ -30,7 +30,7 @@ class Ports:
         self._said = said
         self._annotation = annotation
 
-    async def forward(self, sandbox: Sandbox, containers: Iterable[Mapping[str, Any]]) -> None:
+    async def forward(self, sandbox: PodSandbox, containers: Iterable[Mapping[str, Any]]) -> None:
         """Listen for the TCP ports that sandboxed containers declare."""
         declared = [
             port["containerPort"]

@@ -22,7 +22,7 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
 class Program:
-    """A process in a container; implements `ExecProcess`. A command has a `session`."""
+    """A process in a container. A command, beside the container's own process, has a `session`."""
 
     def __init__(
         self,
@@ -120,13 +120,16 @@ class Program:
         return self._child.pid
 
     async def write(self, data: bytes) -> None:
+        """Send to standard input, waiting while it is full. After its reader is gone: no effect."""
         if self.stdio.input is not None:
             await self.stdio.input.write(data)
 
     def close_stdin(self) -> None:
+        """End standard input (on a terminal: nothing to end, so nothing happens)."""
         self.stdio.close_input()
 
     async def read(self, stream: Literal["stdout", "stderr"]) -> bytes:
+        """Return the next bytes, b"" at the end. A terminal has only stdout."""
         if self._said and stream == ("stdout" if self.stdio.terminal else "stderr"):
             said, self._said = self._said, b""
             return said
@@ -140,6 +143,8 @@ class Program:
         self._child.signal(number)
 
     async def wait(self) -> int:
+        """Return the exit code: 128 + n for a signal, 127 for a missing program, 126 for one that
+        cannot be executed (the reason is then on stderr)."""
         status = await asyncio.shield(self._child.status)
         if self._child.failure:
             return 127 if self._child.failure in _MISSING else 126

@@ -14,7 +14,7 @@ from boilerhouse.embedded.kubelet.sandbox.process import Container
 
 
 class PreparedContainer:
-    """Implements `Prepared`."""
+    """A container that is all there, but for its own program: that waits at a gate."""
 
     def __init__(
         self,
@@ -29,9 +29,11 @@ class PreparedContainer:
 
     @property
     def stands(self) -> bool:
+        """Whether it can still be started: it may have been killed meanwhile."""
         return not self._over and self._container.stands
 
     async def start(self, log: LogSink) -> Container:
+        """Let its program go; once."""
         if not self.stands:
             raise SandboxError(f"container {self._container.spec.name} waits no longer")
         self._take()
@@ -39,6 +41,7 @@ class PreparedContainer:
         return self._container
 
     async def discard(self) -> None:
+        """End it, unless it was started. May be repeated."""
         if not self._over:
             self._take()
             await abandon(self._container)

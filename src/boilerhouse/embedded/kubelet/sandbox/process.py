@@ -18,7 +18,7 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
 from boilerhouse.embedded.kubelet.forkserver.nursery import Child, Nursery
 from boilerhouse.embedded.kubelet.forkserver.stock import Plot
-from boilerhouse.embedded.kubelet.kernel.stdio import Stdio
+from boilerhouse.embedded.kubelet.kernel.stdio import Stdio, until_ready
 from boilerhouse.embedded.kubelet.logs.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.sandbox.execing import Program
 from boilerhouse.embedded.kubelet.sandbox.execsession import CgroupSession, Session, TreeSession
@@ -29,7 +29,7 @@ _DRAIN_SECONDS = 1.0
 
 
 class Container:
-    """Implements `Running`."""
+    """A started container, until `wait` has returned."""
 
     def __init__(
         self,
@@ -154,14 +154,18 @@ class Container:
 
     @property
     def start_error(self) -> str | None:
+        """Why its program never ran, None if it did: known from the start, `wait` says it too."""
         assert self._program is not None
         return self._program.start_error
 
     async def wait(self) -> Exit:
+        """Wait for the container's own process; what it left behind is killed by then, its output
+        is in the log. May be awaited any number of times."""
         assert self._exit is not None
         return await asyncio.shield(self._exit)
 
     def signal(self, number: int) -> None:
+        """Signal the container's own process; SIGKILL takes every process of the container."""
         if number == signal.SIGKILL:
             if self._freezer_keeps_the_killed:
                 self._do_later(self._freezer_kill)
@@ -204,22 +208,14 @@ class Container:
         doing.add_done_callback(self._background.discard)
 
     async def _init_gone(self) -> None:
-        gone = asyncio.Event()
-        loop = asyncio.get_running_loop()
         watched = os.dup(self._init_fd)
-
-        def told() -> None:
-            gone.set()
-            loop.remove_reader(watched)  # whoever waits may be a while: once is enough
-
-        loop.add_reader(watched, told)
         try:
-            await gone.wait()
+            await until_ready(watched)
         finally:
-            loop.remove_reader(watched)
             os.close(watched)
 
     def processes(self) -> list[int]:
+        """Return the processes in the container, by their number on the machine."""
         return [pid for pid in self._candidates() if self._is_here(pid)]
 
     def _candidates(self) -> list[int]:
@@ -243,6 +239,12 @@ class Container:
             return None
 
     async def freeze(self, *, allow_exec: bool = False) -> None:
+        """Stop every process of the container; on return none runs, whatever it forked.
+
+        Until `thaw` no program can be started in it, unless `allow_exec`: then programs may be
+        started and run, and are stopped by a freeze without it. Raises `Restless` if it takes too
+        long.
+        """
         if allow_exec and self.frozen and self._exec_allowed:
             return  # who came since is a command, and may run
         self.frozen, self._exec_allowed = True, False
@@ -300,6 +302,7 @@ class Container:
                 os.close(pidfd)
 
     async def write(self, data: bytes) -> None:
+        """Send to the standard input of a container started with `stdin`."""
         if self._program is not None:
             await self._program.write(data)
 
@@ -320,6 +323,8 @@ class Container:
         tty: bool = False,
         stdin: bool = False,
     ) -> Program:
+        """Run a program in the container, under the same restrictions and, unless told otherwise,
+        with its environment and working directory. Raises `SandboxError` if it has ended."""
         if self._exit is None or self._exit.done() or self._bwrap.status.done():
             raise SandboxError(f"container {self.spec.name} is not running")
         if not self._exec_allowed:

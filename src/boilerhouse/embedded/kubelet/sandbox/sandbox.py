@@ -20,7 +20,6 @@ from typing import Any
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import (
     DEFAULT_PATH,
-    NEEDS,
     ContainerSpec,
     HostRoot,
     ImageRoot,
@@ -47,7 +46,7 @@ _START_SECONDS = 30.0
 
 
 class Bubblewrapped:
-    """Implements `Sandboxes`."""
+    """The machine's ability to run Pods."""
 
     def __init__(
         self, directory: Path, clock: Clock, nursery: Nursery, groups: Groups, pump: Pump
@@ -80,10 +79,12 @@ class Bubblewrapped:
 
     @property
     def limits_unenforced(self) -> str | None:
+        """Why memory and CPU limits cannot be enforced here; None if they are."""
         return self.groups.unenforced
 
     @property
     def limits_enforced(self) -> str:
+        """Which limits are enforced here, in words, unless `limits_unenforced`."""
         return self.groups.enforced
 
     @property
@@ -92,6 +93,10 @@ class Bubblewrapped:
         return self.nursery.died
 
     async def create(self, pod_uid: str, *, network: Network = "none") -> PodSandbox:
+        """Make a Pod's network. Address and host uid are the ones it had before, if it had any.
+
+        Raises `SandboxError` if the network asked for cannot be had.
+        """
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} has a sandbox already")
         identity = self._identities.take(pod_uid)
@@ -117,6 +122,7 @@ class Bubblewrapped:
         return self._identities.take(pod_uid).uid if pod_uid in self._identities.pods() else None
 
     def forget(self, pod_uid: str) -> None:
+        """Free the address and host uid of a Pod that will not come back."""
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} still has a sandbox")
         self._identities.free(pod_uid)
@@ -128,6 +134,7 @@ class Bubblewrapped:
         return [one for pod in self._pods.values() for one in pod.containers]
 
     async def close(self) -> None:
+        """End every sandbox."""
         self.socket_memory.close()
         await asyncio.gather(*(pod.close() for pod in list(self._pods.values())))
         await self.stock.close()
@@ -138,7 +145,7 @@ class Bubblewrapped:
 
 
 class PodSandbox:
-    """Implements `Sandbox`."""
+    """The sandboxes of one Pod: its network, and a container each."""
 
     def __init__(
         self,
@@ -162,10 +169,12 @@ class PodSandbox:
 
     @property
     def address(self) -> str:
+        """The Pod's own loopback address, inside and outside: 127.x.y.z."""
         return self._identity.address
 
     @property
     def host_uid(self) -> int:
+        """Who the Pod is to the kernel. Volumes must belong to this uid (see `own`)."""
         return self._identity.uid
 
     @property
@@ -173,21 +182,29 @@ class PodSandbox:
         return self._identity.gid
 
     def own(self, path: Path) -> None:
+        """Give a file or directory (not what is below it) to the Pod; links are not followed."""
         if os.geteuid() == 0:
             os.chown(path, self.host_uid, self.host_gid, follow_symlinks=False)
 
     async def connect(self, port: int) -> socket.socket:
+        """Connect to a port inside; raises OSError (ConnectionRefusedError ...) as connect does."""
         return await self._network.connect(port)
 
     async def forward(self, ports: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Listen on the Pod's address for each port and return where; another port if taken."""
         return {port: self._forwarder.listen(port) for port in ports}
 
     async def start(self, spec: ContainerSpec, log: LogSink) -> Container:
+        """Start a container; on return its program runs, or `start_error` says why it does not."""
         container = await self._make(spec)
         await self._run(container, log)
         return container
 
     async def prepare(self, spec: ContainerSpec) -> PreparedContainer:
+        """Do all of a start that needs nothing of what the container will find in its volumes.
+
+        Only for what `containerspec.may_stand_by` allows.
+        """
         container = await self._make(spec)
         try:
             await container.stand()
@@ -331,6 +348,7 @@ class PodSandbox:
         }
 
     async def close(self) -> None:
+        """Kill everything in the Pod and remove what it stood on. May be repeated."""
         if self._closed:
             return
         self._closed = True
@@ -362,42 +380,3 @@ def _output(log: LogSink) -> Callable[[Stdio, Callable[[], None]], Output]:
 def _env(spec: ContainerSpec) -> dict[str, str]:
     home = "/tmp" if isinstance(spec.root, HostRoot) else "/"  # noqa: S108  inside, its own tmpfs
     return {"PATH": DEFAULT_PATH, "HOME": home, **spec.env}
-
-
-async def sandbox_unavailable(directory: Path, clock: Clock) -> list[str]:
-    """Start a trivial container and return why that failed; empty if containers run here."""
-    try:
-        opened = await Bubblewrapped.open(directory, clock)
-        try:
-            await try_out(opened)
-        finally:
-            await opened.close()
-    except SandboxError as error:
-        return [str(error)]
-    return []
-
-
-async def try_out(sandboxes: Bubblewrapped) -> None:
-    """Start a trivial container; raises `SandboxError` with the reason if that fails."""
-    pod = await sandboxes.create("check")
-    try:
-        spec = ContainerSpec("check", "check", 0, HostRoot(), ("/bin/sh", "-c", "exit 42"))
-        exited = await (await pod.start(spec, _Nowhere())).wait()
-    except SandboxError as error:
-        raise SandboxError(f"no sandbox can be made on this machine: {error} ({NEEDS})") from error
-    finally:
-        await pod.close()
-        sandboxes.forget("check")
-    if exited.code != 42:
-        raise SandboxError(f"a trial container ended with {exited}")
-
-
-class _Nowhere:
-    def write(self, stream: str, data: bytes) -> None:
-        del stream, data
-
-    def flush(self) -> None:
-        return
-
-    def close(self) -> None:
-        return

@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from boilerhouse.platform.kube.status import BadRequest
+from boilerhouse.platform.kube.wire import Request
 
 Body = Mapping[str, Any]
 DEFAULT = "kubectl.kubernetes.io/default-container"
+
+
+def flag(request: Request, name: str) -> bool:
+    """Whether a parameter of a query says yes."""
+    return request.param(name) in ("true", "1")
 
 
 def chosen(pod: Body, asked: str) -> str:

@@ -16,7 +16,7 @@ from boilerhouse.embedded.kubelet.logs.log import LogFile
 from boilerhouse.embedded.kubelet.logs.logread import LogQuery, read_log
 from boilerhouse.embedded.kubelet.objects.status import Waiting
 from boilerhouse.embedded.kubelet.pod.pod import PodWorker
-from boilerhouse.embedded.kubelet.sessions.choosing import chosen
+from boilerhouse.embedded.kubelet.sessions.choosing import chosen, flag
 from boilerhouse.platform.kube.status import BadRequest
 from boilerhouse.platform.kube.wire import Request, Stream
 
@@ -33,7 +33,7 @@ def logs(pod: Body, worker: PodWorker | None, request: Request, clock: Clock) ->
     if worker is None or attempt is None:
         raise BadRequest(f"{who} is waiting to start: {_why(worker, name)}")
     live = _live(worker, name)
-    if _flag(request, "previous"):
+    if flag(request, "previous"):
         attempt, live = _previous(worker, name, attempt), None
         path = log_path(worker.directory, name, attempt)
         if not path.exists():
@@ -43,7 +43,7 @@ def logs(pod: Body, worker: PodWorker | None, request: Request, clock: Clock) ->
             )
     else:
         path = log_path(worker.directory, name, attempt)
-    following = live if _flag(request, "follow") else None
+    following = live if flag(request, "follow") else None
     return Stream(200, _text(read_log(path, query, following)), _TEXT)
 
 
@@ -65,7 +65,7 @@ def log_query(request: Request, clock: Clock) -> LogQuery:
     return LogQuery(
         tail=_number(request, "tailLines", 0),
         since=since,
-        timestamps=_flag(request, "timestamps"),
+        timestamps=flag(request, "timestamps"),
         limit_bytes=_number(request, "limitBytes", 1),
     )
 
@@ -81,10 +81,6 @@ def _number(request: Request, name: str, least: int) -> int | None:
     if number < least:
         raise BadRequest(f"{name}: must be at least {least}")
     return min(number, 10**9)
-
-
-def _flag(request: Request, name: str) -> bool:
-    return request.param(name) in ("true", "1")
 
 
 def _previous(worker: PodWorker, name: str, newest: int) -> int:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
 from boilerhouse.embedded.apiserver.node import Session
-from boilerhouse.embedded.kubelet.container import ExecProcess, SandboxError
+from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.kubelet.containers.launch import Launched
 from boilerhouse.embedded.kubelet.logs.attaching import Tap
 from boilerhouse.embedded.kubelet.pod.pod import PodWorker
-from boilerhouse.embedded.kubelet.sessions.choosing import chosen
+from boilerhouse.embedded.kubelet.sandbox.execing import Program
+from boilerhouse.embedded.kubelet.sandbox.process import Container
+from boilerhouse.embedded.kubelet.sessions.choosing import chosen, flag
 from boilerhouse.platform.kube.exec import PROTOCOLS, Channel
 from boilerhouse.platform.kube.status import BadRequest, InternalError, NotFound, Unavailable
 from boilerhouse.platform.kube.wire import Request, Socket
@@ -28,12 +30,6 @@ from boilerhouse.platform.kube.wire import Request, Socket
 Body = Mapping[str, Any]
 _FRESH_SECONDS = 60.0
 _AFTER_EXIT = 1.0  # seconds for output that a process left behind may still hold open
-
-
-class _Stdin(Protocol):
-    async def write(self, data: bytes) -> None: ...
-    def close_stdin(self) -> None: ...
-    def resize(self, columns: int, rows: int) -> None: ...
 
 
 class _Size(msgspec.Struct, rename="pascal"):
@@ -72,7 +68,7 @@ def open_session(
         for one in pod["spec"].get(group, ())
         if one["name"] == name
     )
-    if _flag(request, "stdin") and not container.get("stdin"):
+    if flag(request, "stdin") and not container.get("stdin"):
         raise BadRequest(f"container {name} has no standard input: `stdin` is not set")
     return Session(subprotocol, _attached(launched, container, request))
 
@@ -85,16 +81,12 @@ def _launched(worker: PodWorker | None, name: str) -> Launched:
     raise NotFound(f'container not found ("{name}")')
 
 
-def _flag(request: Request, name: str) -> bool:
-    return request.param(name) in ("true", "1")
-
-
 def _executing(
     launched: Launched, command: list[str], request: Request
 ) -> Callable[[Socket], Awaitable[None]]:
     async def run(socket: Socket) -> None:
         assert launched.running is not None, "looked at before"
-        tty, stdin = _flag(request, "tty"), _flag(request, "stdin")
+        tty, stdin = flag(request, "tty"), flag(request, "stdin")
         try:
             process = await launched.running.exec(command, tty=tty, stdin=stdin)
         except SandboxError as error:
@@ -108,12 +100,12 @@ def _executing(
     return run
 
 
-async def _converse(socket: Socket, process: ExecProcess, request: Request) -> None:
+async def _converse(socket: Socket, process: Program, request: Request) -> None:
     wanted: list[tuple[Literal["stdout", "stderr"], Channel]] = [("stdout", Channel.STDOUT)]
-    if not _flag(request, "tty"):
+    if not flag(request, "tty"):
         wanted.append(("stderr", Channel.STDERR))
     carrying = [
-        asyncio.create_task(_carry(socket, process, name, channel, shown=_flag(request, name)))
+        asyncio.create_task(_carry(socket, process, name, channel, shown=flag(request, name)))
         for name, channel in wanted
     ]
     hearing = asyncio.create_task(_hear(socket, process))
@@ -134,7 +126,7 @@ async def _converse(socket: Socket, process: ExecProcess, request: Request) -> N
 
 async def _carry(
     socket: Socket,
-    process: ExecProcess,
+    process: Program,
     stream: Literal["stdout", "stderr"],
     channel: Channel,
     *,
@@ -147,10 +139,10 @@ async def _carry(
                 await socket.send(bytes([channel]) + data)
 
 
-async def _hear(socket: Socket, process: _Stdin) -> None:
-    """Take what the client sends until it hangs up."""
+async def _hear(socket: Socket, process: Container | Program | None) -> None:
+    """Take what the client sends until it hangs up; without a process, for nothing."""
     while (message := await socket.receive()) is not None:
-        if not message:
+        if not message or process is None:
             continue
         channel, data = message[0], message[1:]
         if channel == Channel.STDIN:
@@ -166,7 +158,7 @@ async def _hear(socket: Socket, process: _Stdin) -> None:
 def _attached(
     launched: Launched, container: Body, request: Request
 ) -> Callable[[Socket], Awaitable[None]]:
-    stdin, tty = _flag(request, "stdin"), bool(container.get("tty"))
+    stdin, tty = flag(request, "stdin"), bool(container.get("tty"))
     # Begun for one client, or just now: whoever attaches first wants all of it.
     fresh = bool(container.get("stdinOnce")) or launched.log.file.age() < _FRESH_SECONDS
 
@@ -174,7 +166,7 @@ def _attached(
         assert launched.running is not None, "looked at before"
         # Before the first input: nothing it answers may be missed.
         tap = await asyncio.to_thread(launched.log.open, from_start=fresh)
-        hearing = asyncio.create_task(_hear(socket, launched.running if stdin else _Nobody()))
+        hearing = asyncio.create_task(_hear(socket, launched.running if stdin else None))
         telling = asyncio.create_task(_tell(socket, tap, tty=tty))
         try:
             done, _ = await asyncio.wait({hearing, telling}, return_when=asyncio.FIRST_COMPLETED)
@@ -200,19 +192,6 @@ async def _tell(socket: Socket, tap: Tap, *, tty: bool) -> None:
         stream, data = piece
         channel = Channel.STDOUT if tty or stream == "stdout" else Channel.STDERR
         await socket.send(bytes([channel]) + data)
-
-
-class _Nobody:
-    """Where input goes that the container does not take."""
-
-    async def write(self, data: bytes) -> None:
-        del data
-
-    def close_stdin(self) -> None:
-        return
-
-    def resize(self, columns: int, rows: int) -> None:
-        del columns, rows
 
 
 async def _send_status(socket: Socket, status: Mapping[str, Any]) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import fcntl
 import os
@@ -29,6 +28,7 @@ from typing import Any
 
 import structlog
 
+from boilerhouse.embedded.kubelet.kernel import linux
 from boilerhouse.embedded.kubelet.kernel.trees import remove_tree
 from boilerhouse.embedded.kubelet.objects.containerspec import accompanied, root_of
 from boilerhouse.embedded.kubelet.volumes.volumes import Volume, writable_directories
@@ -52,13 +52,10 @@ _Q_XGETQSTATV = 0x5808
 _STATE = struct.Struct("=bBH252x")
 _PROJECTS_ENFORCED = 1 << 5
 _PRJQUOTA = 2
-_SYS_QUOTACTL_FD = 443  # since Linux 5.14, one number on every architecture
 _SCRATCH_PROJECT = 1_899_999_999  # one below those of Pods, which are their host uids
 _SCRATCH = ".quota-check"
 
 log = structlog.get_logger(__name__)
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
 
 
 class Quotas:
@@ -168,18 +165,8 @@ class Quotas:
         return ""
 
     def _call(self, command: int, project: int, given: bytearray) -> None:
-        buffer = (ctypes.c_char * len(given)).from_buffer(given)
         with _opened(self._directory) as fd:
-            done = _libc.syscall(
-                ctypes.c_long(_SYS_QUOTACTL_FD),
-                ctypes.c_uint(fd),
-                ctypes.c_uint(command << 8 | _PRJQUOTA),
-                ctypes.c_uint(project),
-                buffer,
-            )
-        if done < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"quotactl: {os.strerror(number)}")
+            linux.quotactl(fd, command << 8 | _PRJQUOTA, project, given)
 
 
 class PodQuota:

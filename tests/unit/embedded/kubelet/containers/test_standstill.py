@@ -14,11 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from boilerhouse.embedded.kubelet.container import Running
 from boilerhouse.embedded.kubelet.containers.containerloop import ContainerLoop
 from boilerhouse.embedded.kubelet.containers.launch import Launched
 from boilerhouse.embedded.kubelet.objects.status import ContainerFacts
 from boilerhouse.embedded.kubelet.pod.neighbours import PodNeighbours
+from boilerhouse.embedded.kubelet.sandbox.process import Container
 from boilerhouse.platform.processes.freezing import Restless
 from tests.unit.embedded.kubelet.containers.test_container_loop import CLOCK, Life, Play, running
 
@@ -46,7 +46,7 @@ class Freezable(Play):
             freeze=freeze,
             thaw=lambda: vars(life).update(frozen=False, _deaf=False),
         )
-        return replace(launched, running=cast(Running, life))
+        return replace(launched, running=cast(Container, life))
 
 
 class Pod:
