@@ -49,7 +49,7 @@ class Operator:
         )
         self.informer.subscribe(self._changed)
         self.manager = Manager(
-            informers=[self.informer],
+            sources=[self.informer],
             controllers=[self.controller],
             elector=self.elector,
             grace=timedelta(seconds=5),

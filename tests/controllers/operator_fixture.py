@@ -102,7 +102,7 @@ class FakeKubelet:
             recorder=Recorder(),
         )
         self.pods.subscribe(lambda change: self.controller.queue.add(change.key))
-        self.manager = Manager(informers=[self.pods], controllers=[self.controller])
+        self.manager = Manager(sources=[self.pods], controllers=[self.controller])
 
     async def _read(self, key: Key) -> Pod | None:
         return self.pods.cache.get(key)

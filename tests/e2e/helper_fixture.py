@@ -101,7 +101,7 @@ class Stage:
             chance=rng(1),
             recorder=Recorder(),
         )
-        manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
+        manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
         stopping = asyncio.Event()
         running = asyncio.create_task(manager.run(stopping))
         try:

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _LISTENING = "tests/unit/platform/serving/test_listening.py::"
 _SHARES = "tests/unit/edge/api/test_shares.py::"
-_CORRELATION = "tests/unit/platform/loop/test_correlation.py::"
+_CORRELATION = "tests/unit/platform/kube/test_correlation.py::"
 _SWEEPS = "tests/unit/embedded/apiserver/background/test_sweeps.py::"
 
 MUTANTS = {
@@ -47,7 +47,7 @@ MUTANTS = {
         "tests/unit/edge/api/test_auth.py::test_an_agent_has_a_limited_number_of_triggers",
     ),
     "warnings go with what is usual": Mutant(
-        "boilerhouse.platform.loop.correlation",
+        "boilerhouse.platform.kube.correlation",
         'key = about._replace(reason="")',
         'key = about._replace(reason="", type="")',
         _CORRELATION + "test_one_object_cannot_flood",

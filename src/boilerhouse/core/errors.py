@@ -1,8 +1,10 @@
 """How work fails: the vocabulary between a step that failed and the loop that ran it.
 
-step raises ─► Retry    ─► back off, try again
-               Terminal ─► status says why, no requeue until something changes
-               other    ─► treated as Retry, and logged with its traceback
+step raises ─► Retry      ─► back off, try again
+               Conflict   ─► somebody else was faster: look again soon
+               Overloaded ─► try again when the other side has asked for it
+               Terminal   ─► status says why, no requeue until something changes
+               other      ─► treated as Retry, and logged with its traceback
 """
 
 from __future__ import annotations
@@ -19,6 +21,18 @@ class Retry(Exception):
     def __init__(self, message: str, *, after: timedelta | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class Conflict(Exception):
+    """What was to be written to has changed meanwhile. Not a failure: decide again on what is."""
+
+
+class Overloaded(Exception):
+    """The other side cannot now; `after` is when it wants to be asked again, if it said so."""
+
+    @property
+    def after(self) -> timedelta | None:
+        return None
 
 
 class Terminal(Exception):

@@ -10,10 +10,10 @@ from typing import Any
 
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.claims.objects import Claim

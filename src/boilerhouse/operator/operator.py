@@ -25,14 +25,14 @@ from boilerhouse.operator.waking import Waking
 from boilerhouse.platform.kube.cache import by_label
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Bare, Dynamic, Node, Pod
 from boilerhouse.platform.kube.leader import Elector
+from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.platform.loop.news import News
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.loop.setbacks import Setbacks
@@ -228,7 +228,7 @@ class Operator:
             controllers += keepers.controllers
             unawaited += keepers.informers
         self.manager = Manager(
-            informers=self.informers, controllers=controllers, unawaited=unawaited, elector=elector
+            sources=self.informers, controllers=controllers, unawaited=unawaited, elector=elector
         )
         Waking(
             workloads=self.workloads.queue,

@@ -18,8 +18,8 @@ from boilerhouse.operator.ties import keeps
 from boilerhouse.platform.kube.cache import Change, Index, by_label
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.news import News
 from boilerhouse.platform.loop.queue import KeyedQueue
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.claims.machine import ClaimPhase

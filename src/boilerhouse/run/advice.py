@@ -16,9 +16,9 @@ import msgspec
 
 from boilerhouse.core import names
 from boilerhouse.embedded.apiserver.kind import Kind
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.kinds import Bare
 from boilerhouse.platform.kube.resources import Resource
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.pools.objects import POOLS
 from boilerhouse.tenancy.triggers.decide import NOT_BUILT

@@ -50,10 +50,10 @@ from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
 from boilerhouse.platform.files.ballast import Ballast
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.kube.events import Events, Type
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic, Node
 from boilerhouse.platform.kube.resources import NODES, Resource
-from boilerhouse.platform.loop.events import Events, Type
 from boilerhouse.platform.loop.rightofway import RightOfWay
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)

@@ -139,6 +139,16 @@ class Informer(Generic[T]):
         patience = 2 * (1.25 * self._timing.watch + self._timing.margin)
         return self.silence() <= (patience if limit is None else limit)
 
+    def complaint(self) -> str:
+        """Say why the cache cannot be trusted now; nothing while it can."""
+        if not self.synced.is_set():
+            told = f"{self.resource}: not listed yet"
+        elif not self.healthy():
+            told = f"{self.resource}: heard nothing for {self.silence():.0f} s"
+        else:
+            return ""
+        return f"{told}: {self.last_error}" if self.last_error else told
+
     def get(self, namespace: str, name: str) -> T | None:
         return self.cache.get(Key(namespace, name))
 

@@ -8,9 +8,12 @@ reason is unknown; never by the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
+
+from boilerhouse.core import errors
 
 
 class Cause(NamedTuple):
@@ -173,7 +176,7 @@ class AlreadyExists(ApiError):
     code, reason = 409, "AlreadyExists"
 
 
-class Conflict(ApiError):
+class Conflict(ApiError, errors.Conflict):
     code, reason = 409, "Conflict"
 
 
@@ -197,8 +200,12 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
 
-class TooManyRequests(ApiError):
+class TooManyRequests(ApiError, errors.Overloaded):
     code, reason = 429, "TooManyRequests"
+
+    @property
+    def after(self) -> timedelta | None:
+        return timedelta(seconds=self.retry_after) if self.retry_after else None
 
 
 class InternalError(ApiError):

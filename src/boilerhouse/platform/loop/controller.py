@@ -34,8 +34,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from boilerhouse.core.clock import Clock, Random
-from boilerhouse.core.errors import Retry, Terminal
-from boilerhouse.platform.kube.status import Conflict, TooManyRequests
+from boilerhouse.core.errors import Conflict, Overloaded, Retry, Terminal
 from boilerhouse.platform.loop import metrics
 from boilerhouse.platform.loop.queue import Closed, KeyedQueue
 from boilerhouse.platform.loop.recorder import Pass, Recorder
@@ -283,15 +282,9 @@ class Controller(Generic[K, S, P]):
                 self.queue.back_off(key)
                 log.debug("pass.conflict", controller=self.name, key=key, error=str(error))
                 return "conflict"
-            case Retry(after=timedelta() as after):
+            case Retry(after=timedelta() as after) | Overloaded(after=timedelta() as after):
                 self.queue.add_after(key, after)
                 log.info("pass.retry", controller=self.name, key=key, error=str(error), after=after)
-                return "retry"
-            case TooManyRequests(retry_after=seconds) if seconds:
-                self.queue.add_after(key, timedelta(seconds=seconds))
-                log.info(
-                    "pass.retry", controller=self.name, key=key, error=str(error), after=seconds
-                )
                 return "retry"
             case Retry():
                 delay = self.queue.back_off(key)

@@ -23,9 +23,9 @@ from boilerhouse.core.difference import finalizers_patch, status_patch
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import ApiError, Forbidden
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.applying.files import Files
 from boilerhouse.tenancy.claims.applying.jobs import Jobs

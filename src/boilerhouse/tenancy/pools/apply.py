@@ -12,9 +12,9 @@ from boilerhouse.core.difference import finalizers_patch
 from boilerhouse.core.names import READY
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import ApiError, Forbidden
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.instances.build import warm_pod
 from boilerhouse.tenancy.instances.objects import Instances

@@ -18,12 +18,12 @@ from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, Random, parse_time, rfc3339
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Bare, Pod
 from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource
 from boilerhouse.platform.kube.status import AlreadyExists, ApiError, Conflict, NotFound
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.instances.build import TENANT_CONTAINER

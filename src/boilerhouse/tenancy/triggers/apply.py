@@ -15,9 +15,9 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.core.difference import status_patch
 from boilerhouse.core.plan import Wait
 from boilerhouse.platform.kube.cas import Writer
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.triggers.decide import Plan, Seen
 from boilerhouse.tenancy.triggers.model import TriggerStatus
 from boilerhouse.tenancy.triggers.objects import TRIGGERS

@@ -12,8 +12,8 @@ from boilerhouse.core.condition import find
 from boilerhouse.core.difference import finalizers_patch, status_patch
 from boilerhouse.core.plan import AddFinalizer, Do, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
 from boilerhouse.tenancy.workloads.model import WorkloadStatus
 from boilerhouse.tenancy.workloads.objects import WORKLOADS, Workload

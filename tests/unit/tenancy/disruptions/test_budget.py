@@ -114,7 +114,7 @@ def keeper_of(world: World, every: timedelta = EVERY) -> tuple[BudgetKeeper, Inf
 async def keeping(world: World, every: timedelta = EVERY) -> AsyncIterator[None]:
     """Have a keeper at work."""
     keeper, helper = keeper_of(world, every)
-    manager = Manager(informers=[keeper.informer, helper], controllers=[keeper.controller])
+    manager = Manager(sources=[keeper.informer, helper], controllers=[keeper.controller])
     async with started(manager):
         await keeper.informer.wait_synced()
         yield

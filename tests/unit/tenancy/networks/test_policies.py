@@ -86,7 +86,7 @@ def keeper_of(world: World) -> PolicyKeeper:
 async def test_policies_come_back(world: World) -> None:
     """Deleted or opened up by somebody, each is soon what it was."""
     keeper = keeper_of(world)
-    manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
+    manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
     async with started(manager):
         for name, body in policies().items():
             found = await world.until(POLICIES, name, lambda policy: True)

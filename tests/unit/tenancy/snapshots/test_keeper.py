@@ -89,7 +89,7 @@ async def kept(client: Client, settings: HelperSettings | None = None) -> AsyncI
         chance=rng(1),
         recorder=Recorder(),
     )
-    manager = Manager(informers=[keeper.informer], controllers=[keeper.controller])
+    manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
     stopping = asyncio.Event()
     running = asyncio.create_task(manager.run(stopping))
     try:

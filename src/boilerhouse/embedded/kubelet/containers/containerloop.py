@@ -32,7 +32,7 @@ from boilerhouse.embedded.kubelet.objects.status import (
     Terminated,
     Waiting,
 )
-from boilerhouse.platform.loop.events import Type
+from boilerhouse.platform.kube.events import Type
 
 Body = Mapping[str, Any]
 _IMAGE_FAILURES = ("ErrImagePull", "ErrImageNeverPull")

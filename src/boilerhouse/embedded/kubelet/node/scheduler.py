@@ -19,11 +19,11 @@ from boilerhouse.core.clock import Clock, rfc3339
 from boilerhouse.embedded.kubelet.node.nodeobject import DISK_PRESSURE, NODE
 from boilerhouse.embedded.kubelet.objects.room import Ledger, requests, tolerates, unschedulable
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.status import ApiError, Conflict, NotFound
 from boilerhouse.platform.kube.wire import STRATEGIC_PATCH
-from boilerhouse.platform.loop.events import Events
 
 _AGAIN = 1.0
 

@@ -47,10 +47,10 @@ from boilerhouse.embedded.kubelet.volumes.persistentclaims import PersistentClai
 from boilerhouse.embedded.kubelet.volumes.quotas import Quotas
 from boilerhouse.embedded.kubelet.volumes.volumes import Volumes, mounts_of
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.events import Events, Type
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.status import ApiError, NotFound
-from boilerhouse.platform.loop.events import Events, Type
 
 Body = Mapping[str, Any]
 TERMINAL = ("Succeeded", "Failed")

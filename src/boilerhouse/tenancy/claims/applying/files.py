@@ -14,9 +14,9 @@ import structlog
 
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.node.agent.disk.limit import SLACK, DiskLimit
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import ApiError
-from boilerhouse.platform.loop.events import Events
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.deciding.restoring import corrupt_message, unfit_message
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim

@@ -26,10 +26,10 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import AlreadyExists, NotFound
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.news import News
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.decide import INSTANCE_READY
 from boilerhouse.tenancy.claims.deciding.rounds import release_of

@@ -22,10 +22,10 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.difference import bound
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import Conflict, NotFound
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.news import News
 from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.deciding.status import SAVED_IN_PART, SNAPSHOT_CONFLICT

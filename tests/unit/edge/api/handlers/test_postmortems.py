@@ -31,7 +31,7 @@ def keeper_of(rest: Rest) -> PostMortems:
 
 
 def manager_of(keeper: PostMortems) -> Manager:
-    return Manager(informers=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
+    return Manager(sources=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from boilerhouse.platform.loop.correlation import (
+from boilerhouse.platform.kube.correlation import (
     BURST,
     COMBINED,
     REFILL,

@@ -7,8 +7,8 @@ import asyncio
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import PODS, Key
-from boilerhouse.platform.loop.news import News
 from tests.unit.platform.kube.scripted import Scripted
 
 

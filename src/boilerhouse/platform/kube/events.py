@@ -24,10 +24,10 @@ import structlog
 from boilerhouse.core.clock import Clock, new_uid, rfc3339
 from boilerhouse.core.supervision import supervised
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.correlation import About, Correlator, New, Repeated
 from boilerhouse.platform.kube.kinds import Object
 from boilerhouse.platform.kube.resources import EVENTS, Resource
 from boilerhouse.platform.kube.status import ApiError, NotFound
-from boilerhouse.platform.loop.correlation import About, Correlator, New, Repeated
 from boilerhouse.platform.loop.rightofway import RightOfWay
 
 log = structlog.get_logger(__name__)

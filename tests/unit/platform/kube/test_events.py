@@ -10,9 +10,9 @@ from boilerhouse.embedded.apiserver.inprocess import InProcess
 from boilerhouse.embedded.apiserver.server import ApiServer
 from boilerhouse.embedded.apiserver.storage.store import Store
 from boilerhouse.platform.kube.client import Client
+from boilerhouse.platform.kube.correlation import COMBINED
+from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, EVENTS
-from boilerhouse.platform.loop.correlation import COMBINED
-from boilerhouse.platform.loop.events import Events
 
 
 async def test_events_of_one_cause_are_one_with_a_count(tmp_path: Path) -> None:
