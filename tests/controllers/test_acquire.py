@@ -132,7 +132,7 @@ async def test_a_warm_claim_is_three_writes(world: World, kept: dict[str, Any]) 
         return await real(request, timeout=timeout)
 
     world.client.transport.request = counted  # type: ignore[method-assign]
-    with world.operator.way.taken():  # as in the API: the pool is filled later
+    with world.operator.gate.foreground():  # as in the API: the pool is filled later
         got = await world.operator.acquirer.acquire("alice", "web")
     seen = list(writes)
     assert got.phase == "Active"

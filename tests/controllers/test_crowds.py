@@ -12,7 +12,7 @@ from typing import Any
 
 from boilerhouse.core import names
 from boilerhouse.platform.kube.resources import PODS, Key
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.operator_fixture import World, opened, started
@@ -117,13 +117,13 @@ async def test_who_has_only_its_grace_is_saved_next(tmp_path: Path) -> None:
 
 async def test_releases_go_on_under_a_stream_of_claims(tmp_path: Path) -> None:
     """While claims never pause, every release comes to its end."""
-    way = RightOfWay(longest=0.1)
-    async with world_with(tmp_path / "data", Files(), way=way) as world:
+    gate = Gate(longest=0.1)
+    async with world_with(tmp_path / "data", Files(), gate=gate) as world:
         ended = asyncio.Event()
 
         async def claims() -> None:
             while not ended.is_set():
-                with way.taken(), way.taken():
+                with gate.foreground(), gate.foreground():
                     await asyncio.sleep(0.01)
 
         streams = [asyncio.create_task(claims()) for _ in range(3)]
@@ -138,13 +138,13 @@ async def test_releases_go_on_under_a_stream_of_claims(tmp_path: Path) -> None:
 
 async def test_a_claim_does_not_hold_up_the_release_that_it_waits_for(tmp_path: Path) -> None:
     """Who claims again in the middle of a release is not asked to give way to itself."""
-    way = RightOfWay(longest=60)
+    gate = Gate(longest=60)
     files = Slow()
-    async with world_with(tmp_path / "data", files, way=way) as world:
+    async with world_with(tmp_path / "data", files, gate=gate) as world:
         name = names.claim_name("ada", "web")
         await world.client.delete(CLAIMS, name)
         await world.claimed(name, "Releasing")
-        with way.taken(Key(world.client.namespace, name)):
+        with gate.foreground(Key(world.client.namespace, name)):
             files.may_end.set()
             async with asyncio.timeout(20):
                 again = await world.operator.acquirer.acquire(
@@ -156,12 +156,12 @@ async def test_a_claim_does_not_hold_up_the_release_that_it_waits_for(tmp_path: 
 
 async def test_a_stopped_instance_is_saved_while_claims_never_pause(tmp_path: Path) -> None:
     """Its grace is all the time there is: its passes give way to nobody."""
-    way = RightOfWay(longest=60)
+    gate = Gate(longest=60)
     files = Files()
-    async with world_with(tmp_path / "data", files, way=way) as world:
+    async with world_with(tmp_path / "data", files, gate=gate) as world:
         world.kubelet.stops = False
         [pod] = await world.pods(tenant="ada")
-        with way.taken():
+        with gate.foreground():
             await world.client.delete(PODS, pod.metadata.name, grace=30)
             await until(lambda: ("ada", "web") in files.stored)
         world.kubelet.stops = True

@@ -14,8 +14,8 @@ from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.disruptions.keep import BudgetKeeper
 from boilerhouse.tenancy.networks.keep import PolicyKeeper
@@ -38,7 +38,7 @@ class Keepers:
         clock: Clock,
         chance: Random,
         recorder: Recorder,
-        way: RightOfWay,
+        gate: Gate,
         timing: Timing | None,
     ) -> None:
         shared: dict[str, Any] = {
@@ -49,7 +49,7 @@ class Keepers:
         }
         kept = HelperKeeper(client, helper, **shared)
         policies = PolicyKeeper(client, **shared)
-        budgets = BudgetKeeper(client, pods=pods, helper=kept.informer, way=way, **shared)
+        budgets = BudgetKeeper(client, pods=pods, helper=kept.informer, gate=gate, **shared)
         dead = PostMortems(client, pods=pods, claims=claims, events=events, **shared)
         self.informers: list[Informer[Any]] = [
             kept.informer,

@@ -33,8 +33,8 @@ from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.claims.apply import Applier as ClaimApplier
 from boilerhouse.tenancy.claims.applying.files import Files
@@ -102,20 +102,20 @@ class Operator:
         chance: Random | None = None,
         elector: Elector | None = None,
         timing: Timing | None = None,
-        way: RightOfWay | None = None,
+        gate: Gate | None = None,
         reconcile: bool = True,
         helper: HelperSettings | None = None,  # keep it, and all that keepers.py keeps
         saves: int = SAVES,
         at_hand: bool = False,  # see `ClaimApplier`
     ) -> None:
         self.client = client
-        self.way = way or RightOfWay()
+        self.gate = gate or Gate()
         self._at_hand = at_hand
         self.clock = clock = clock or SystemClock()
         self._chance = chance = chance or rng()
         settings = settings or Settings()
         self.recorder = Recorder()
-        self.events = Events(client, clock, way=self.way)
+        self.events = Events(client, clock, gate=self.gate)
 
         self.workload_informer: Informer[Workload] = Informer(client, WORKLOADS, timing=timing)
         self.pool_informer: Informer[Pool] = Informer(client, POOLS, timing=timing)
@@ -179,7 +179,7 @@ class Operator:
             decide=sweep.decide,
             apply=sweeper.apply,
             keys=lambda: list(self.secret_informer.cache),
-            way=self.way,
+            gate=self.gate,
             # Each instance has a Secret of its own: theirs would push out what claims have seen.
             **self._loop(workers=2) | {"recorder": Recorder(objects=SWEPT)},
         )
@@ -197,7 +197,7 @@ class Operator:
             alive=self._lives,
         )
         self.releaser = Releaser(
-            client, self.claim_informer, self.claims, self.news, clock, self.holdings, self.way
+            client, self.claim_informer, self.claims, self.news, clock, self.holdings, self.gate
         )
         self.informers: tuple[Informer[Any], ...] = (
             self.workload_informer,
@@ -222,7 +222,7 @@ class Operator:
                 clock=clock,
                 chance=chance,
                 recorder=self.recorder,
-                way=self.way,
+                gate=self.gate,
                 timing=timing,
             )
             controllers += keepers.controllers
@@ -277,8 +277,8 @@ class Operator:
             decide=decide_workload,
             apply=applier.apply,
             keys=lambda: list(self.workload_informer.cache),
-            way=self.way,
-            gives_way=self.precedence.is_settled,
+            gate=self.gate,
+            priority=self.precedence.of_workload,
             **self._loop(workers=4),
         )
 
@@ -313,8 +313,8 @@ class Operator:
             decide=decide_pool,
             apply=applier.apply,
             keys=self._pool_keys,
-            way=self.way,
-            patience=self.precedence.patience,
+            gate=self.gate,
+            priority=self.precedence.of_pool,
             **self._loop(workers=4),
         )
 
@@ -354,9 +354,8 @@ class Operator:
             decide=decide_claim,
             apply=applier.apply,
             keys=self._claim_keys,
-            way=self.way,
-            gives_way=self.precedence.gives_way,
-            can_wait=self.precedence.is_due,
+            gate=self.gate,
+            priority=self.precedence.of_claim,
             **self._loop(),
         )
 
@@ -369,7 +368,7 @@ class Operator:
             decide=decide_trigger,
             apply=applier.apply,
             keys=lambda: list(self.trigger_informer.cache),
-            way=self.way,
+            gate=self.gate,
             **self._loop(workers=1),
         )
         self.trigger_informer.subscribe(lambda change: controller.queue.add(change.key))

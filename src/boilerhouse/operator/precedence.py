@@ -1,8 +1,8 @@
-"""Whose passes come later than what somebody waits for (rightofway.py, controller.py).
+"""The priority of each key's next pass (priority.py): claims before refills, saves and sweeps.
 
-claims and their Pods  ─► gives_way(claim)      pools and spares ─► patience(pool)
-workloads              ─► is_settled(workload)
-notes of activity      ─► is_due(claim): idle, as far as is known
+claims, their Pods, notes of activity ─► of_claim
+pools and their spares                ─► of_pool
+workloads                             ─► of_workload
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from boilerhouse.core.clock import Clock
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.loop.priority import BACKGROUND, DEFERRED, FOREGROUND, NORMAL
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.claims.read import noted_moment
@@ -24,10 +25,7 @@ from boilerhouse.tenancy.idle.verdict import Ask, ChangesSeen, Idle, verdict
 from boilerhouse.tenancy.instances.blueprints import Blueprints
 from boilerhouse.tenancy.pools.objects import Pool
 
-# Seconds for which a pool waits with its refill while claims come in and it is a quarter full yet.
-REFILL_PATIENCE = 10.0
-
-_GIVES_WAY = frozenset(
+_SETTLED = frozenset(
     {
         ClaimPhase.ACTIVE,
         ClaimPhase.RELEASING,
@@ -39,7 +37,7 @@ _GIVES_WAY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """What the controllers of claims and pools ask before a pass."""
+    """What the controllers of workloads, pools and claims ask before a pass."""
 
     claims: Informer[Claim]
     pods: Informer[Pod]
@@ -49,21 +47,24 @@ class Precedence:
     changes: Results[ChangesSeen]  # what watched directories have answered
     clock: Clock
 
-    def gives_way(self, key: Key) -> bool:
-        """Whether a claim's next pass gives way: it has its instance, or is on its way out.
+    def of_claim(self, key: Key) -> int:
+        """A claim that has its instance, or is on its way out, can wait; one that is due, longer.
 
         Not if the instance was told to stop by somebody else and its files are to be saved in the
-        time that is left. If the tenant claims again and waits for that, the way knows.
+        time that is left. If the tenant claims again and waits for that, the gate knows.
         """
         claim = self.claims.cache.get(key)
-        if claim is None or claim.status is None or claim.status.phase not in _GIVES_WAY:
-            return False
-        return not self._hurries(claim)
+        if claim is None or claim.status is None or claim.status.phase not in _SETTLED:
+            return FOREGROUND
+        if self._hurries(claim):
+            return FOREGROUND
+        return DEFERRED if self.is_due(key) else NORMAL
 
-    def is_settled(self, key: Key) -> bool:
-        """Whether a workload's next pass gives way: it is Ready, and is to stay so."""
+    def of_workload(self, key: Key) -> int:
+        """A workload that is Ready, and is to stay so, can wait."""
         workload = self.blueprints.cached(key.name)
-        return workload is not None and workload.ready and not workload.deleting
+        settled = workload is not None and workload.ready and not workload.deleting
+        return NORMAL if settled else FOREGROUND
 
     def is_due(self, key: Key) -> bool:
         """Whether an Active claim's idle deadline has passed, by what is noted of its activity.
@@ -96,8 +97,8 @@ class Precedence:
         pod = self.pods.get(claim.metadata.namespace, name)
         return pod is not None and bool(pod.metadata.deletion_grace_period_seconds)
 
-    def patience(self, key: Key) -> float:
-        """Say for how many seconds a pool can wait for its refill while claims come in.
+    def of_pool(self, key: Key) -> int:
+        """A pool that is a quarter full can wait for its refill while claims come in.
 
         Filling takes from the claims what they could be answered with; it is worth it once the pool
         runs low, and not before.
@@ -105,9 +106,9 @@ class Precedence:
         pool = self.pools.cache.get(key)
         workload = None if pool is None else self.blueprints.cached(pool.spec.workload_ref)
         if pool is None or workload is None:
-            return 0.0
+            return NORMAL
         ready = self.spares.count(workload.name, workload.template)
-        return REFILL_PATIENCE if 4 * ready >= pool.spec.size else 0.0
+        return BACKGROUND if 4 * ready >= pool.spec.size else NORMAL
 
 
 def _leaves(claim: Claim) -> bool:

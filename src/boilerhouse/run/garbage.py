@@ -16,7 +16,7 @@ import gc
 import os
 from functools import cache
 
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 
 OBJECTS = 100_000  # more than after the last look make the next one worth it,
 MEMORY = 64 << 20  # or so many bytes more: a circle of few objects may hold large ones;
@@ -33,7 +33,7 @@ def collect_seldom() -> None:
     gc.disable()
 
 
-async def collect_when_quiet(way: RightOfWay, stopping: asyncio.Event) -> None:
+async def collect_when_quiet(gate: Gate, stopping: asyncio.Event) -> None:
     """Look for circles when it is worth it and nobody waits, until `stopping`."""
     loop = asyncio.get_running_loop()
     gc.freeze()  # what a start makes is kept: it need never be looked at
@@ -50,7 +50,7 @@ async def collect_when_quiet(way: RightOfWay, stopping: asyncio.Event) -> None:
             continue
         if worth_since is None:
             worth_since = loop.time()
-        if way.is_quiet or worth >= TOO_MUCH or loop.time() - worth_since >= PATIENCE:
+        if gate.is_quiet or worth >= TOO_MUCH or loop.time() - worth_since >= PATIENCE:
             gc.collect()
             kept, memory = len(gc.get_objects()), resident()
 

@@ -17,7 +17,7 @@ from boilerhouse.core.supervision import supervised
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.leader import Elector
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.run.descriptors import COMMANDS
 from boilerhouse.tenancy.claims.applying.jobs import SAVES
@@ -43,7 +43,7 @@ class Means:
     signing: bytes  # key of the claims' tokens
     api_url: str  # where instances find the API
     settings: Settings = field(default_factory=Settings)
-    way: RightOfWay = field(default_factory=RightOfWay)  # shared with all that shares the loop
+    gate: Gate = field(default_factory=Gate)  # shared with all that shares the loop
     helper: HelperSettings = field(default_factory=HelperSettings)
     shelf: ImageShelf | None = None  # the images of one machine
     platform: Platform = field(default_factory=TrustedPlatform)
@@ -66,7 +66,7 @@ def operator_of(
         snapshots=HelperSnapshots(stored, helper),
         settings=means.settings,
         platform=means.platform,
-        way=means.way,
+        gate=means.gate,
         elector=elector,
         reconcile=reconcile,
         helper=means.helper if reconcile else None,

@@ -12,7 +12,7 @@ from boilerhouse.embedded.kubelet.pod.turns import Priority
 from boilerhouse.node.helper.layout import VOLUME_CLAIM
 from boilerhouse.platform.kube.kinds import ObjectMeta
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 
 BACKGROUND, FOREGROUND = 0, 1
 
@@ -21,7 +21,7 @@ def kubelet_settings(
     builtins: Builtins, *, pods: int | None = None, reserve: int | None = 0
 ) -> Settings:
     """Return the settings of the kubelet of one machine."""
-    way = RightOfWay()
+    gate = Gate()
     return Settings(
         builtins=builtins,
         pods=pods,
@@ -29,12 +29,12 @@ def kubelet_settings(
         volumes={(names.NAMESPACE, VOLUME_CLAIM): "snapshots"},
         ports_annotation=names.PORTS,
         network_label=names.NETWORK,
-        priority=pod_priority(way),
-        way=way,
+        priority=pod_priority(gate),
+        gate=gate,
     )
 
 
-def pod_priority(way: RightOfWay) -> Priority:
+def pod_priority(gate: Gate) -> Priority:
     """Return what says whether a caller waits for a Pod's start, or for its end.
 
     A warm instance without a claim is for callers to come. The end of an instance is waited for
@@ -44,7 +44,7 @@ def pod_priority(way: RightOfWay) -> Priority:
     def priority(pod: ObjectMeta, ending: bool) -> int:
         if ending:
             claim = pod.annotations.get(names.CLAIM, "").partition("/")[0]
-            wanted = way.is_wanted(Key(pod.namespace, claim))
+            wanted = gate.is_wanted(Key(pod.namespace, claim))
         else:
             wanted = names.POOL not in pod.labels or names.CLAIM in pod.annotations
         return FOREGROUND if wanted else BACKGROUND

@@ -156,7 +156,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             agents=Agents(client),
             signing=await asyncio.to_thread(signing.in_directory, directory),
             api_url=address_of(bound),
-            way=kubelet.way,
+            gate=kubelet.gate,
             # Tenants are packed on the processors that answer claims: no more than there are.
             saves=min(SAVES, len(os.sched_getaffinity(0))),
             warnings=world.kubelet.warnings,
@@ -169,7 +169,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             household(means, operator=operator, bound=bound, key=key)
         )
         stack.enter_context(watched())  # from now on callers wait
-        running.begin("collector", lambda stopping: collect_when_quiet(means.way, stopping))
+        running.begin("collector", lambda stopping: collect_when_quiet(means.gate, stopping))
         lacking = [*platform.shortcomings(), *await _not_watched(means.client)]
         served = Served(
             host=line.host,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from boilerhouse.platform.loop.rightofway import RECENT, RightOfWay
+from boilerhouse.platform.loop.priority import RECENT, Gate
 from boilerhouse.run import garbage
 
 pytestmark = pytest.mark.looptime
@@ -47,30 +47,30 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @asynccontextmanager
-async def collecting(way: RightOfWay) -> AsyncIterator[None]:
+async def collecting(gate: Gate) -> AsyncIterator[None]:
     stopping = asyncio.Event()
-    task = asyncio.create_task(garbage.collect_when_quiet(way, stopping))
+    task = asyncio.create_task(garbage.collect_when_quiet(gate, stopping))
     await asyncio.sleep(0)
     yield
     stopping.set()
     await task
 
 
-async def claims(way: RightOfWay, seconds: float) -> None:
+async def claims(gate: Gate, seconds: float) -> None:
     """Have one every half a second, so that nobody can call it quiet."""
     for _ in range(int(seconds * 2)):
-        with way.taken():
+        with gate.foreground():
             await asyncio.sleep(0.01)
         await asyncio.sleep(RECENT / 2)
 
 
 async def test_nothing_is_looked_for_while_claims_are_expected(memory: list[int]) -> None:
     """A second after the last of them everything is."""
-    way = RightOfWay()
-    async with collecting(way):
+    gate = Gate()
+    async with collecting(gate):
         circle = dead()
         made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
-        await claims(way, garbage.PATIENCE / 2)
+        await claims(gate, garbage.PATIENCE / 2)
         assert circle() is not None
         await asyncio.sleep(RECENT)
         assert circle() is None
@@ -79,7 +79,7 @@ async def test_nothing_is_looked_for_while_claims_are_expected(memory: list[int]
 
 async def test_a_circle_of_few_objects_may_hold_much(memory: list[int]) -> None:
     """Memory that has grown is a reason to look, too."""
-    async with collecting(RightOfWay()):
+    async with collecting(Gate()):
         circle = dead()
         memory.append(memory[-1] + garbage.MEMORY - 1)
         await asyncio.sleep(100)
@@ -91,7 +91,7 @@ async def test_a_circle_of_few_objects_may_hold_much(memory: list[int]) -> None:
 
 async def test_what_was_looked_at_does_not_count_again(memory: list[int]) -> None:
     """What is kept is not a reason to look for it again and again."""
-    async with collecting(RightOfWay()):
+    async with collecting(Gate()):
         made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
         memory.append(memory[-1] + garbage.MEMORY)
         await asyncio.sleep(2 * garbage.PERIOD)
@@ -103,9 +103,9 @@ async def test_what_was_looked_at_does_not_count_again(memory: list[int]) -> Non
 
 async def test_a_load_that_never_pauses_does_not_keep_memory(memory: list[int]) -> None:
     """After a minute everything is looked at whoever waits."""
-    way = RightOfWay(longest=300)
-    async with collecting(way):
-        with way.taken():
+    gate = Gate(longest=300)
+    async with collecting(gate):
+        with gate.foreground():
             circle = dead()
             made: list[list[int]] = [[] for _ in range(garbage.OBJECTS + 1000)]
             await asyncio.sleep(garbage.PATIENCE - 5)
@@ -117,9 +117,9 @@ async def test_a_load_that_never_pauses_does_not_keep_memory(memory: list[int]) 
 
 async def test_very_much_is_not_put_up_with_for_a_minute(memory: list[int]) -> None:
     """Whoever waits."""
-    way = RightOfWay(longest=300)
-    async with collecting(way):
-        with way.taken():
+    gate = Gate(longest=300)
+    async with collecting(gate):
+        with gate.foreground():
             circle = dead()
             memory.append(memory[-1] + garbage.TOO_MUCH * garbage.MEMORY)
             await asyncio.sleep(2 * garbage.PERIOD)
@@ -129,7 +129,7 @@ async def test_very_much_is_not_put_up_with_for_a_minute(memory: list[int]) -> N
 async def test_what_was_there_at_first_is_not_looked_at(memory: list[int]) -> None:
     """It is what a start makes, and that is kept."""
     circle = dead()
-    async with collecting(RightOfWay()):
+    async with collecting(Gate()):
         memory.append(memory[-1] + garbage.MEMORY)
         await asyncio.sleep(2 * garbage.PERIOD)
     assert circle() is not None
@@ -137,7 +137,7 @@ async def test_what_was_there_at_first_is_not_looked_at(memory: list[int]) -> No
 
 async def test_nothing_made_nothing_looked_for() -> None:
     """An idle process does not look again and again."""
-    async with collecting(RightOfWay()):
+    async with collecting(Gate()):
         circle = dead()
         await asyncio.sleep(100)
         assert circle() is not None

@@ -9,7 +9,7 @@ import pytest
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import ObjectMeta
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.run.kubelet import BACKGROUND, FOREGROUND, kubelet_settings, pod_priority
 
 WARM = {names.POOL: "pool"}
@@ -26,16 +26,16 @@ def test_only_a_warm_instance_starts_in_the_background(
 ) -> None:
     """One with a claim, or without a pool, has a caller who waits."""
     pod = ObjectMeta(name="inst", namespace="shop", labels=labels, annotations=annotations)
-    assert pod_priority(RightOfWay())(pod, False) == expected
+    assert pod_priority(Gate())(pod, False) == expected
 
 
 async def test_an_end_is_waited_for_while_its_tenant_claims_again() -> None:
     """Else instances end in the background."""
-    way = RightOfWay()
+    gate = Gate()
     pod = ObjectMeta(name="inst", namespace="shop", annotations=CLAIMED)
-    priority = pod_priority(way)
+    priority = pod_priority(gate)
     assert priority(pod, True) == BACKGROUND
-    with way.taken(Key("shop", "claim-a")):
+    with gate.foreground(Key("shop", "claim-a")):
         await asyncio.sleep(0)
         assert priority(pod, True) == FOREGROUND
 

@@ -54,7 +54,7 @@ from boilerhouse.platform.kube.events import Events, Type
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic, Node
 from boilerhouse.platform.kube.resources import NODES, Resource
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 
 PODS: Resource[Dynamic] = Resource("", "v1", "pods", "Pod", Dynamic)
 _LEAVE_SECONDS = 5.0
@@ -77,7 +77,7 @@ class Settings:
     ports_annotation: str = ""  # on a Pod: "<declared>:<reached at>,…" of ports that were taken
     network_label: str = ""  # on a Pod: what it may reach, none or unrestricted
     priority: Priority = lambda pod, ending: 1
-    way: RightOfWay = field(default_factory=RightOfWay)  # shared with what is in the foreground
+    gate: Gate = field(default_factory=Gate)  # shared with what is in the foreground
 
 
 class Kubelet:
@@ -137,7 +137,7 @@ class Kubelet:
             there = settings.capacity or capacity(data)
             if settings.pods is not None:
                 there = replace(there, pods=min(there.pods, settings.pods))
-            events = Events(client, clock, "kubelet", way=settings.way)
+            events = Events(client, clock, "kubelet", gate=settings.gate)
             await resources.enter_async_context(events.running())
             machine = Machine(clock, images, settings.builtins, settings.builtin_image, HOST_IP)
             house = House(
@@ -149,7 +149,7 @@ class Kubelet:
                 data / "pods",
                 amounts(there),
                 events,
-                Turns(settings.way, settings.priority),
+                Turns(settings.gate, settings.priority),
                 Leftovers(
                     clock,
                     data / "pods",

@@ -5,7 +5,7 @@ transition written ─► Events.tell (never waits) ─► a bounded queue ─�
 Tellings of the same are one Event with a count.
 
 An Event is a courtesy. It is told after the write that it is about, it never delays or fails a
-pass, it gives way to what somebody waits for (`rightofway.py`), and when the API server is slow the
+pass, it gives way to what somebody waits for (`priority.py`), and when the API server is slow the
 oldest ones are dropped and counted in the log.
 """
 
@@ -28,7 +28,7 @@ from boilerhouse.platform.kube.correlation import About, Correlator, New, Repeat
 from boilerhouse.platform.kube.kinds import Object
 from boilerhouse.platform.kube.resources import EVENTS, Resource
 from boilerhouse.platform.kube.status import ApiError, NotFound
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 
 log = structlog.get_logger(__name__)
 
@@ -59,12 +59,12 @@ class Events:
         clock: Clock,
         component: str = "boilerhouse",
         *,
-        way: RightOfWay | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._component = component
-        self._way = way or RightOfWay()
+        self._gate = gate or Gate()
         self._waiting: deque[_Told] = deque(maxlen=WAITING)
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -114,16 +114,16 @@ class Events:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await self._send_all(self._way)
+            await self._send_all(self._gate)
 
-    async def _send_all(self, way: RightOfWay | None = None) -> None:
+    async def _send_all(self, gate: Gate | None = None) -> None:
         while self._waiting:
-            if way is not None:
-                await way.clear(self._clock.monotonic() - self._waiting[0].since)
+            if gate is not None:
+                await gate.turn(self._clock.monotonic() - self._waiting[0].since)
             told = self._waiting.popleft()
             self._sending = True
             try:
-                with self._way.working():
+                with self._gate.background():
                     await self._send(told)
             except ApiError as error:
                 log.warning("events.lost", reason=told.reason, error=str(error))

@@ -1,8 +1,8 @@
 """One controller: keys in, passes out.
 
-queue ──► can wait? ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry
-  ▲          │                                                           | terminal
-  └─ put off ┘
+queue ──► priority ──► read(key) ──► Seen ──► decide ──► Plan ──► apply ──► done | again | retry
+  ▲          │                                                          | terminal
+  └── later ◄┘
 
 Level-triggered: a pass is told *which* object to look at, never what happened to it. It gathers
 what is there now (`read`), decides without I/O (`decide`) and carries the decision out (`apply`);
@@ -13,13 +13,13 @@ The same pass can be run inline (`run_inline`), by an API handler that has just 
 and does not want to wait for another process. It has the key in hand as a worker would, so within
 one process two passes of one key never overlap.
 
+Passes that nobody waits for give way (`priority.py`) to what somebody does: their keys are held
+back, without a worker, until the gate is clear or it has been long enough.
+
 Of some keys it can be told without a pass that what they need is due and that nobody waits for it
-(`can_wait`). They are put off until nothing else is ready: of ten thousand deadlines at one moment
+(`DEFERRED`). They are put off until nothing else is ready: of ten thousand deadlines at one moment
 all are judged within it, and what that leads to is done one after another, behind everything that
 somebody waits for. Its turn is a pass like any other, so whatever happened meanwhile counts.
-
-Passes that nobody waits for give way (`rightofway.py`) to what somebody does: their keys are held
-back, without a worker, until the way is clear or it has been long enough.
 """
 
 from __future__ import annotations
@@ -36,9 +36,17 @@ import structlog
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.errors import Conflict, Overloaded, Retry, Terminal
 from boilerhouse.platform.loop import metrics
+from boilerhouse.platform.loop.priority import (
+    BACKGROUND,
+    DEFERRED,
+    FOREGROUND,
+    NORMAL,
+    PATIENCE,
+    Gate,
+    Place,
+)
 from boilerhouse.platform.loop.queue import Closed, KeyedQueue
 from boilerhouse.platform.loop.recorder import Pass, Recorder
-from boilerhouse.platform.loop.rightofway import Place, RightOfWay
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -55,9 +63,8 @@ class Controller(Generic[K, S, P]):
 
     `read` returns None for an object that is gone: there is nothing to decide. `apply` returns the
     delay after which the object wants another pass, or None. `keys` lists everything there is, for
-    the resync that catches what no event announced. With a `way`, passes over keys of which
-    `gives_way` says so wait until it is clear: for as long as the way asks of everybody, or for
-    `patience` seconds if those are more. Keys of which `can_wait` says so are put off once.
+    the resync that catches what no event announced. Each key's next pass has a `priority`
+    (priority.py); those that can be held back wait at the `gate`, if there is one.
     """
 
     def __init__(
@@ -74,10 +81,8 @@ class Controller(Generic[K, S, P]):
         workers: int = 16,
         resync: timedelta = timedelta(minutes=10),
         leader_only: bool = False,
-        way: RightOfWay | None = None,
-        gives_way: Callable[[K], bool] = lambda key: True,
-        patience: Callable[[K], float] = lambda key: 0.0,
-        can_wait: Callable[[K], bool] = lambda key: False,
+        gate: Gate | None = None,
+        priority: Callable[[K], int] = lambda key: NORMAL,
     ) -> None:
         self.name = name
         self.leader_only = leader_only
@@ -91,10 +96,8 @@ class Controller(Generic[K, S, P]):
         self._recorder = recorder
         self._workers = workers
         self._resync = resync
-        self._way = way
-        self._gives_way = gives_way
-        self._patience = patience
-        self._can_wait = can_wait
+        self._gate = gate
+        self._priority = priority
         self._since: dict[K, float] = {}  # when a key was first held back, until it is carried out
         self._held: dict[K, Place] = {}
         self._let_through: set[K] = set()  # held back before, and not any more
@@ -124,8 +127,8 @@ class Controller(Generic[K, S, P]):
         finally:
             self.queue.close()
             for place in self._held.values():
-                if self._way is not None:
-                    self._way.step_out(place)
+                if self._gate is not None:
+                    self._gate.step_out(place)
             self._held.clear()
             resync.cancel()
             stopped.cancel()
@@ -178,22 +181,25 @@ class Controller(Generic[K, S, P]):
                 key, waited, was_put_off = await self.queue.take()
             except Closed:
                 return
-            # One that was held back could not wait a moment ago.
+            priority = self._priority(key)
+            # One that was held back was not to be put off a moment ago.
             judged = was_put_off or key in self._let_through
-            if not judged and self._can_wait(key):
+            if priority == DEFERRED and not judged:
                 self.queue.done(key)
                 self.queue.put_off(key)
                 self._metrics.ended("put off")
                 await asyncio.sleep(0)  # nothing else here lets others go on
                 continue
-            way = self._way_to_give(key)
-            if way is not None and self._hold_back(key, way):
+            gate = None if priority == FOREGROUND else self._gate
+            if gate is not None and gate.is_wanted(key):
+                gate = None
+            if gate is not None and self._hold_back(key, gate):
                 self.queue.done(key)
                 continue
             self._let_through.discard(key)
             self._metrics.wait.observe(waited)
             try:
-                with nullcontext() if way is None else way.working(key):
+                with nullcontext() if gate is None else gate.background(key):
                     _, again_in = await self._pass(key)
                 if again_in is not None:
                     self.queue.add_after(key, again_in)
@@ -201,40 +207,36 @@ class Controller(Generic[K, S, P]):
                 self._since.pop(key, None)
                 self.queue.done(key)
 
-    def _way_to_give(self, key: K) -> RightOfWay | None:
-        """Return the way that a pass of this key gives; None if somebody waits for the object."""
-        way = self._way
-        if way is None or way.is_wanted(key) or not self._gives_way(key):
-            return None
-        return way
-
-    def _hold_back(self, key: K, way: RightOfWay) -> bool:
+    def _hold_back(self, key: K, gate: Gate) -> bool:
         """Tell whether a key has to give way now; if so it comes back by itself."""
-        if key in self._let_through or way.has_room:
+        if key in self._let_through or gate.has_room:
             return False
         if key not in self._held:
             now = asyncio.get_running_loop().time()
             waited = now - self._since.setdefault(key, now)
-            if waited >= way.longest and not self._is_patient(key):
+            if waited >= gate.longest and not self._is_patient(key):
                 return False
-            self._held[key] = way.line_up(partial(self._come_back, key, way), waited)
+            self._held[key] = gate.line_up(partial(self._come_back, key, gate), waited)
         return True
 
     def _hold_back_what_is_left(self, key: K) -> bool:
         """Hold back a key whose object whoever waits for it has by now: nobody waits any more."""
-        way = self._way
-        return way is not None and self._gives_way(key) and self._hold_back(key, way)
+        gate = self._gate
+        if gate is None or self._priority(key) == FOREGROUND:
+            return False
+        return self._hold_back(key, gate)
 
     def _is_patient(self, key: K) -> bool:
         """Whether a key that was held back for as long as others are may be held back further."""
         now = asyncio.get_running_loop().time()
-        return now - self._since.get(key, now) < self._patience(key)
+        waited = now - self._since.get(key, now)
+        return waited < PATIENCE and self._priority(key) == BACKGROUND
 
-    def _come_back(self, key: K, way: RightOfWay) -> bool:
+    def _come_back(self, key: K, gate: Gate) -> bool:
         """Ask for the pass that was held back, or line up anew; tell whether it comes."""
         del self._held[key]
-        if not way.is_clear and self._is_patient(key):
-            self._held[key] = way.line_up(partial(self._come_back, key, way))
+        if not gate.is_clear and self._is_patient(key):
+            self._held[key] = gate.line_up(partial(self._come_back, key, gate))
             return False
         self._let_through.add(key)
         self.queue.add(key)

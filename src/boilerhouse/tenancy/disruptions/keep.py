@@ -31,8 +31,8 @@ from boilerhouse.platform.kube.keeper import Keeper
 from boilerhouse.platform.kube.kinds import Dynamic, Pod
 from boilerhouse.platform.kube.resources import Key, Resource
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.rightofway import RightOfWay
 from boilerhouse.tenancy.disruptions import build
 
 BUDGETS: Resource[Dynamic] = Resource(
@@ -58,7 +58,7 @@ class BudgetKeeper:
         clock: Clock,
         chance: Random,
         recorder: Recorder,
-        way: RightOfWay | None = None,
+        gate: Gate | None = None,
         timing: Timing | None = None,
         every: timedelta = EVERY,
     ) -> None:
@@ -84,7 +84,7 @@ class BudgetKeeper:
             recorder=recorder,
             workers=1,
             leader_only=True,
-            way=way,
+            gate=gate,
         )
         pods.subscribe(self._pod_changed)
         helper.subscribe(lambda change: self._wake())

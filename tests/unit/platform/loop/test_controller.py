@@ -15,8 +15,8 @@ from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.platform.kube.status import Conflict, TooManyRequests
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.priority import BACKGROUND, DEFERRED, NORMAL, PATIENCE, Gate
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.rightofway import RightOfWay
 
 pytestmark = pytest.mark.looptime
 
@@ -312,9 +312,7 @@ class Lazy:
     judged: list[str] = field(default_factory=list)
     done: list[tuple[str, float]] = field(default_factory=list)
 
-    def controller(
-        self, way: RightOfWay | None = None, patience: Callable[[str], float] = lambda key: 0
-    ) -> Controller[str, str, str]:
+    def controller(self, gate: Gate | None = None) -> Controller[str, str, str]:
         return Controller(
             "lazy",
             read=self.read,
@@ -325,14 +323,14 @@ class Lazy:
             chance=rng(1),
             recorder=Recorder(),
             workers=2,
-            way=way,
-            patience=patience,
-            can_wait=self.judge,
+            gate=gate,
+            priority=self.judge,
         )
 
-    def judge(self, key: str) -> bool:
-        self.judged.append(key)
-        return self.wanted[key] == "later"
+    def judge(self, key: str) -> int:
+        if key not in self.judged:
+            self.judged.append(key)
+        return {"later": DEFERRED, "at leisure": BACKGROUND}.get(self.wanted[key], NORMAL)
 
     async def read(self, key: str) -> str | None:
         return self.wanted.get(key)
@@ -383,41 +381,41 @@ async def test_an_inline_pass_does_not_wait_for_the_turn_of_what_was_put_off() -
     assert sum(words.startswith("19") for words, _ in lazy.done) <= 2
 
 
-async def always_taken(way: RightOfWay) -> None:
+async def always_in_the_foreground(gate: Gate) -> None:
     """Be in the foreground again and again, without a pause."""
     while True:
-        with way.taken():
+        with gate.foreground():
             await asyncio.sleep(0.5)
 
 
 async def test_what_can_wait_gives_way_and_is_carried_out_all_the_same() -> None:
     """A foreground that never ends holds a put-off plan up for a bounded time, not for ever."""
-    lazy, way = Lazy({"a": "later"}), RightOfWay()
-    busy = asyncio.create_task(always_taken(way))
+    lazy, gate = Lazy({"a": "later"}), Gate()
+    busy = asyncio.create_task(always_in_the_foreground(gate))
     await asyncio.sleep(0)
     began = now()
-    async with running(lazy.controller(way)):
+    async with running(lazy.controller(gate)):
         await asyncio.sleep(10)
     busy.cancel()
     assert [words for words, _ in lazy.done] == ["a later"]
-    assert lazy.done[0][1] <= began + 2 * way.longest + 1.1
+    assert lazy.done[0][1] <= began + 2 * gate.longest + 1.1
 
 
-async def test_who_has_patience_is_held_back_for_longer() -> None:
-    """A key waits for as long as its patience says, and no longer than that once it loses it."""
-    patience = {"calm": 6.0, "hurried": 6.0, "usual": 0.0}
-    lazy, way = Lazy(dict.fromkeys(patience, "soon")), RightOfWay()
-    busy = asyncio.create_task(always_taken(way))
+async def test_what_is_in_the_background_is_held_back_for_longer() -> None:
+    """A key waits for as long as its priority says, and no longer once that has changed."""
+    lazy = Lazy({"calm": "at leisure", "hurried": "at leisure", "usual": "soon"})
+    gate = Gate()
+    busy = asyncio.create_task(always_in_the_foreground(gate))
     await asyncio.sleep(0)
     began = now()
-    async with running(lazy.controller(way, patience.__getitem__)):
+    async with running(lazy.controller(gate)):
         await asyncio.sleep(3)
-        patience["hurried"] = 0.0
-        await asyncio.sleep(10)
+        lazy.wanted["hurried"] = "soon"
+        await asyncio.sleep(14)
     busy.cancel()
     waited = {words.split()[0]: at - began - 1 for words, at in lazy.done}
     assert waited == {
         "usual": pytest.approx(1, abs=0.2),
         "hurried": pytest.approx(3.5, abs=0.6),
-        "calm": pytest.approx(6.5, abs=0.6),
+        "calm": pytest.approx(PATIENCE + 0.5, abs=0.6),
     }

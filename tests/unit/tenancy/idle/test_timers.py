@@ -10,6 +10,7 @@ import pytest
 
 from boilerhouse.core.clock import rng
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.priority import DEFERRED, NORMAL
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.idle.verdict import Idle, Keep, Verdict, verdict
 from boilerhouse.tenancy.workloads.model import Idle as IdleSpec
@@ -49,7 +50,7 @@ class Claims:
             read=self.read,
             decide=lambda active: verdict(self.clock.now(), SPEC, active, active, None),
             apply=self.apply,
-            can_wait=self.is_due,
+            priority=lambda key: DEFERRED if self.is_due(key) else NORMAL,
             keys=lambda: list(self.active),
             clock=self.clock,
             chance=rng(1),

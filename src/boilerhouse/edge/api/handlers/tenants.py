@@ -85,7 +85,7 @@ async def acquired(house: House, tenant: str, workload: str, resume: bool, wait:
     """Give a tenant its instance, before what nobody waits for; raises `Problem`."""
     wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
     try:
-        with house.operator.way.taken(wanted):
+        with house.operator.gate.foreground(wanted):
             return await _acquired(house, tenant, workload, resume, wait)
     except UnknownWorkload:
         raise not_found("Workload", workload) from None

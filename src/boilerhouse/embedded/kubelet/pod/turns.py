@@ -6,7 +6,7 @@ PodWorker ─► Turns.turn     ─► (priority 0) a place, and a clear way ─
 
 A Pod's start is the heaviest thing that happens here: processes, namespaces, a dozen writes. So of
 Pods in the background few start beside each other, and none begins while there is work in the
-foreground (rightofway.py says for how long at most). Fifty Pods that end at once have a few writes
+foreground (priority.py says for how long at most). Fifty Pods that end at once have a few writes
 each, and thousands of files.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 
 from boilerhouse.platform.kube.kinds import ObjectMeta
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 
 BESIDE = 4  # Pods in the background, starting at one time
 CLEANED = 2  # Pods whose directories are removed at one time
@@ -30,8 +30,8 @@ Priority = Callable[[ObjectMeta, bool], int]
 class Turns:
     """Shared by all Pods of a node."""
 
-    def __init__(self, way: RightOfWay, priority: Priority) -> None:
-        self._way = way
+    def __init__(self, gate: Gate, priority: Priority) -> None:
+        self._gate = gate
         self._priority = priority
         self._places = asyncio.Semaphore(BESIDE)
         self._cleaning = asyncio.Semaphore(CLEANED)
@@ -46,19 +46,19 @@ class Turns:
         if not self.can_wait(pod, ending=pod.deletion_timestamp is not None):
             yield
             return
-        await self._way.clear()
-        with self._way.working():
+        await self._gate.turn()
+        with self._gate.background():
             yield
 
     def aside(self, can_wait: Callable[[], bool]) -> AbstractContextManager[None]:
         """Let all that is done for a Pod step aside for the foreground, while it can wait."""
-        return self._way.aside(can_wait)
+        return self._gate.aside(can_wait)
 
     @asynccontextmanager
     async def cleaning(self) -> AsyncGenerator[None]:
         """Wait until what a Pod left behind may be removed."""
         async with self._cleaning:
-            await self._way.clear()
+            await self._gate.turn()
             yield
 
     @asynccontextmanager
@@ -77,9 +77,9 @@ class Turns:
                 late.cancel()
                 self._places.release()
 
-        late = asyncio.get_running_loop().call_later(LONGEST + self._way.longest, leave)
+        late = asyncio.get_running_loop().call_later(LONGEST + self._gate.longest, leave)
         try:
-            await self._way.clear()
+            await self._gate.turn()
             yield
         finally:
             leave()

@@ -92,7 +92,7 @@ class Jobs:
     ) -> None:
         """Do the work, and return when it is done or a moment has passed; no moment if not awaited.
 
-        A pass that waits has its place among those that are under way (rightofway.py), so
+        A pass that waits has its place among those that are under way (priority.py), so
         only what somebody waits for is waited for here.
 
         It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by

@@ -6,7 +6,7 @@ release, retry, force ─► annotation on the Claim ─► passes inline ─►
 The annotation is the whole of the wish: whoever reconciles the Claim walks it to Released and then
 deletes the object, also if this process dies meanwhile.
 
-A release takes its turn (rightofway.py): of fifty at once a few begin beside each other, and
+A release takes its turn (priority.py): of fifty at once a few begin beside each other, and
 none while a claim is being answered.
 """
 
@@ -26,7 +26,7 @@ from boilerhouse.platform.kube.news import News
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import Conflict, NotFound
 from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.rightofway import RightOfWay
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.deciding.status import SAVED_IN_PART, SNAPSHOT_CONFLICT
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -72,7 +72,7 @@ class Releaser:
     news: News[Claim]
     clock: Clock
     holdings: Holdings
-    way: RightOfWay
+    gate: Gate
 
     async def release(
         self, tenant: str, workload: str, *, wait: timedelta = timedelta(seconds=30)
@@ -82,8 +82,8 @@ class Releaser:
         One that waits behind it under another name goes too, or it would get the next instance.
         """
         began = asyncio.get_running_loop().time()
-        await self.way.clear()
-        with self.way.working():
+        await self.gate.turn()
+        with self.gate.background():
             held = await self.holdings.find(tenant, workload)
             if not held:
                 raise NotClaimed(f"tenant {tenant} has no claim on workload {workload}")
@@ -144,8 +144,8 @@ class Releaser:
         with contextlib.suppress(TimeoutError):  # answered as it is: it goes on without us
             async with asyncio.timeout(wait.total_seconds()):
                 if not self.controller.busy(key):
-                    await self.way.clear()
-                    with self.way.working(key):
+                    await self.gate.turn()
+                    with self.gate.background(key):
                         await self.controller.run_until(key, is_over)
                 await self.news.until(key, is_over)
         found = self.claims.cache.get(key)

@@ -1,4 +1,4 @@
-"""The right of way: background work waits for the foreground, a moment, and never for ever."""
+"""The gate: background work waits for the foreground, a moment, and never for ever."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.platform.loop.controller import Controller
+from boilerhouse.platform.loop.priority import FOREGROUND, NORMAL, Gate
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.rightofway import RightOfWay
 
 pytestmark = pytest.mark.looptime
 
@@ -23,18 +23,18 @@ def now() -> float:
 async def test_nobody_waits_when_nobody_is_there() -> None:
     """Without anybody in the foreground background work goes on at once."""
     began = now()
-    await RightOfWay().clear()
+    await Gate().turn()
     assert now() == began
 
 
 async def test_background_waits_for_a_pause() -> None:
     """It goes on a moment after the last one has left the foreground."""
-    way = RightOfWay(pause=0.005)
+    gate = Gate(pause=0.005)
     began = now()
-    with way.taken():
-        waiting = asyncio.create_task(way.clear())
+    with gate.foreground():
+        waiting = asyncio.create_task(gate.turn())
         await asyncio.sleep(0.1)
-        with way.taken():
+        with gate.foreground():
             await asyncio.sleep(0.1)
         assert not waiting.done()
     await waiting
@@ -43,11 +43,11 @@ async def test_background_waits_for_a_pause() -> None:
 
 async def test_a_row_of_claims_is_not_interrupted() -> None:
     """Who comes again before the moment has passed keeps the way."""
-    way = RightOfWay(pause=0.005)
+    gate = Gate(pause=0.005)
     waiting: asyncio.Task[None] | None = None
     for _ in range(20):
-        with way.taken():
-            waiting = waiting or asyncio.create_task(way.clear())
+        with gate.foreground():
+            waiting = waiting or asyncio.create_task(gate.turn())
             await asyncio.sleep(0.003)
         await asyncio.sleep(0.002)
         assert not waiting.done()
@@ -57,64 +57,64 @@ async def test_a_row_of_claims_is_not_interrupted() -> None:
 
 async def test_nothing_starves() -> None:
     """Under a load that never pauses background work waits for its longest, and then happens."""
-    way = RightOfWay(longest=1.0)
-    with way.taken():
+    gate = Gate(longest=1.0)
+    with gate.foreground():
         await asyncio.sleep(0.9)
-        with way.taken():
+        with gate.foreground():
             began = now()
-            await asyncio.gather(way.clear(), way.clear(waited=0.4), way.clear(waited=5))
+            await asyncio.gather(gate.turn(), gate.turn(waited=0.4), gate.turn(waited=5))
             assert now() - began == pytest.approx(1.0)
 
 
 async def test_who_waits_long_does_not_count() -> None:
     """A claim that waits for room for minutes does not hold back a pool for minutes."""
-    way = RightOfWay(pause=0.005, longest=1.0)
+    gate = Gate(pause=0.005, longest=1.0)
     began = now()
-    with way.taken():
-        await way.clear()
+    with gate.foreground():
+        await gate.turn()
         assert now() - began == pytest.approx(1.0, abs=0.01)
         await asyncio.sleep(0.1)
-        assert way.is_clear
-    assert way.is_clear
+        assert gate.is_clear
+    assert gate.is_clear
 
 
 async def test_giving_up_leaves_nothing_behind() -> None:
     """A wait that is cancelled is forgotten."""
-    way = RightOfWay()
-    with way.taken():
-        waiting = asyncio.create_task(way.clear())
+    gate = Gate()
+    with gate.foreground():
+        waiting = asyncio.create_task(gate.turn())
         await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.wait({waiting})
-    await way.clear()
+    await gate.turn()
     assert waiting.cancelled()
 
 
-async def background(way: RightOfWay, seconds: float, ran: list[float]) -> None:
-    await way.clear()
-    with way.working():
+async def background(gate: Gate, seconds: float, ran: list[float]) -> None:
+    await gate.turn()
+    with gate.background():
         ran.append(round(now(), 3))
         await asyncio.sleep(seconds)
 
 
 async def test_while_claims_come_in_few_work_beside_each_other() -> None:
     """Between two claims at most a few pieces are under way, in the order in which they came."""
-    way = RightOfWay(pause=0.005, few=2)
+    gate = Gate(pause=0.005, few=2)
     began: list[tuple[int, float]] = []
     under_way = 0
     most = 0
 
     async def piece(number: int) -> None:
         nonlocal under_way, most
-        await way.clear()
-        with way.working():
+        await gate.turn()
+        with gate.background():
             began.append((number, now()))
             under_way += 1
             most = max(most, under_way)
             await asyncio.sleep(0.02)
             under_way -= 1
 
-    with way.taken():
+    with gate.foreground():
         pieces = [asyncio.create_task(piece(number)) for number in range(10)]
         await asyncio.sleep(0.01)
     await asyncio.gather(*pieces)
@@ -124,27 +124,27 @@ async def test_while_claims_come_in_few_work_beside_each_other() -> None:
 
 async def test_without_claims_there_is_no_limit() -> None:
     """A second after the last claim all of them begin at once."""
-    way = RightOfWay(few=2)
-    with way.taken():
+    gate = Gate(few=2)
+    with gate.foreground():
         pass
     await asyncio.sleep(1.1)
     ran: list[float] = []
     began = round(now(), 3)
-    await asyncio.gather(*(background(way, 0.05, ran) for _ in range(10)))
+    await asyncio.gather(*(background(gate, 0.05, ran) for _ in range(10)))
     assert ran == [began] * 10
 
 
 async def test_claims_find_few_in_their_way() -> None:
     """A claim every tenth of a second: none of fifty pieces begins while one is answered."""
-    way = RightOfWay(pause=0.005, few=2)
+    gate = Gate(pause=0.005, few=2)
     ran: list[float] = []
     claims: list[tuple[float, float]] = []
     pieces: list[asyncio.Task[None]] = []
     for _ in range(20):
         began = now()
-        with way.taken():
+        with gate.foreground():
             if not pieces:
-                pieces = [asyncio.create_task(background(way, 0.04, ran)) for _ in range(50)]
+                pieces = [asyncio.create_task(background(gate, 0.04, ran)) for _ in range(50)]
             await asyncio.sleep(0.01)
         claims.append((began, now()))
         await asyncio.sleep(0.09)
@@ -156,13 +156,13 @@ async def test_claims_find_few_in_their_way() -> None:
 async def test_what_has_waited_long_enough_does_not_come_all_at_once() -> None:
     """Under a load that never pauses fifty pieces are through a moment after their longest wait,
     and never two of them within a pause."""
-    way = RightOfWay(pause=0.005, longest=1.0)
+    gate = Gate(pause=0.005, longest=1.0)
     ran: list[float] = []
     began = now()
-    with way.taken():
-        pieces = [asyncio.create_task(background(way, 0.001, ran)) for _ in range(50)]
+    with gate.foreground():
+        pieces = [asyncio.create_task(background(gate, 0.001, ran)) for _ in range(50)]
         for _ in range(40):
-            with way.taken():
+            with gate.foreground():
                 await asyncio.sleep(0.05)
     await asyncio.gather(*pieces)
     assert ran[0] - began == pytest.approx(1.0, abs=0.01)
@@ -172,13 +172,13 @@ async def test_what_has_waited_long_enough_does_not_come_all_at_once() -> None:
 
 async def test_however_many_wait_they_are_through_in_time() -> None:
     """Ten thousand pieces under a load that never pauses: half a second after the longest wait."""
-    way = RightOfWay(pause=0.005, longest=1.0)
+    gate = Gate(pause=0.005, longest=1.0)
     ran: list[float] = []
     began = now()
-    with way.taken():
-        pieces = [asyncio.create_task(background(way, 0, ran)) for _ in range(10_000)]
+    with gate.foreground():
+        pieces = [asyncio.create_task(background(gate, 0, ran)) for _ in range(10_000)]
         for _ in range(40):
-            with way.taken():
+            with gate.foreground():
                 await asyncio.sleep(0.05)
     await asyncio.gather(*pieces)
     assert max(ran) - began < 3.5
@@ -186,9 +186,9 @@ async def test_however_many_wait_they_are_through_in_time() -> None:
 
 async def test_a_turn_that_nobody_takes_is_not_lost() -> None:
     """Who is let through and does not say that it works holds up nobody."""
-    way = RightOfWay(pause=0.005, few=1)
-    with way.taken():
-        waiting = [asyncio.create_task(way.clear()) for _ in range(5)]
+    gate = Gate(pause=0.005, few=1)
+    with gate.foreground():
+        waiting = [asyncio.create_task(gate.turn()) for _ in range(5)]
         await asyncio.sleep(0.01)
     began = now()
     await asyncio.gather(*waiting)
@@ -197,18 +197,18 @@ async def test_a_turn_that_nobody_takes_is_not_lost() -> None:
 
 async def test_what_is_wanted() -> None:
     """A claim that waits for its tenant's own release is known for as long as it waits."""
-    way = RightOfWay(longest=1.0)
-    with way.taken("a"), way.taken("a"), way.taken():
+    gate = Gate(longest=1.0)
+    with gate.foreground("a"), gate.foreground("a"), gate.foreground():
         await asyncio.sleep(5)
-        assert way.is_wanted("a")
-        assert not way.is_wanted("b")
-    assert not way.is_wanted("a")
+        assert gate.is_wanted("a")
+        assert not gate.is_wanted("b")
+    assert not gate.is_wanted("a")
 
 
 class Passes:
     """A controller whose keys `low-…` give way, and when each of its passes ran."""
 
-    def __init__(self, way: RightOfWay, workers: int = 1) -> None:
+    def __init__(self, gate: Gate, workers: int = 1) -> None:
         self.ran: list[tuple[str, float]] = []
         self.controller: Controller[str, str, str] = Controller(
             "test",
@@ -220,8 +220,8 @@ class Passes:
             chance=rng(1),
             recorder=Recorder(),
             workers=workers,
-            way=way,
-            gives_way=lambda key: key.startswith("low"),
+            gate=gate,
+            priority=lambda key: NORMAL if key.startswith("low") else FOREGROUND,
         )
 
     async def _read(self, key: str) -> str:
@@ -244,10 +244,10 @@ class Passes:
 
 async def test_held_back_keys_keep_no_worker() -> None:
     """With one worker and many keys that give way, a key that does not is looked at at once."""
-    way = RightOfWay()
-    async with Passes(way) as passes:
+    gate = Gate()
+    async with Passes(gate) as passes:
         queue = passes.controller.queue
-        with way.taken():
+        with gate.foreground():
             began = now()
             for n in range(10):
                 queue.add(f"low-{n}")
@@ -260,9 +260,9 @@ async def test_held_back_keys_keep_no_worker() -> None:
 
 async def test_a_key_added_while_it_is_held_back_is_one_pass() -> None:
     """However often an object changes meanwhile, it is looked at once when the way is clear."""
-    way = RightOfWay()
-    async with Passes(way) as passes:
-        with way.taken():
+    gate = Gate()
+    async with Passes(gate) as passes:
+        with gate.foreground():
             for _ in range(5):
                 passes.controller.queue.add("low")
                 await asyncio.sleep(0.01)
@@ -272,12 +272,12 @@ async def test_a_key_added_while_it_is_held_back_is_one_pass() -> None:
 
 async def test_held_back_keys_are_not_forgotten() -> None:
     """While the foreground never rests, a key is looked at after the longest time."""
-    way = RightOfWay(longest=1.0)
-    async with Passes(way) as passes:
+    gate = Gate(longest=1.0)
+    async with Passes(gate) as passes:
         began = now()
         passes.controller.queue.add("low")
         for _ in range(30):
-            with way.taken():
+            with gate.foreground():
                 await asyncio.sleep(0.1)
         [(key, when)] = passes.ran
         assert key == "low" and when - began == pytest.approx(1.0, abs=0.01)
@@ -285,9 +285,9 @@ async def test_held_back_keys_are_not_forgotten() -> None:
 
 async def test_what_is_left_of_an_object_that_was_waited_for_gives_way() -> None:
     """Whoever waits for an object and has it by now does not hurry what else happened to it."""
-    way = RightOfWay()
-    async with Passes(way) as passes:
-        with way.taken("low"):
+    gate = Gate()
+    async with Passes(gate) as passes:
+        with gate.foreground("low"):
             passes.controller.queue.add("low")
             await passes.controller.run_until("low", lambda: True)
             await asyncio.sleep(0.1)
@@ -301,9 +301,9 @@ async def test_what_is_left_of_an_object_that_was_waited_for_gives_way() -> None
 
 async def test_stopping_with_keys_held_back() -> None:
     """A controller that stops does not wait for the way to be clear."""
-    way = RightOfWay()
-    with way.taken():
-        async with Passes(way) as passes:
+    gate = Gate()
+    with gate.foreground():
+        async with Passes(gate) as passes:
             passes.controller.queue.add("low")
             await asyncio.sleep(0.01)
             began = now()
@@ -313,7 +313,7 @@ async def test_stopping_with_keys_held_back() -> None:
 
 async def test_keys_that_give_way_take_turns_while_claims_come_in() -> None:
     """Sixteen workers do not run sixteen passes that nobody waits for, in the way of the next."""
-    way = RightOfWay(few=2)
+    gate = Gate(few=2)
     under_way, most = 0, 0
 
     async def apply(key: str, seen: str, plan: str) -> timedelta | None:
@@ -325,10 +325,10 @@ async def test_keys_that_give_way_take_turns_while_claims_come_in() -> None:
         passes.ran.append((key, now()))
         return None
 
-    passes = Passes(way, workers=16)
+    passes = Passes(gate, workers=16)
     passes.controller._apply = apply
     async with passes:
-        with way.taken():
+        with gate.foreground():
             for number in range(30):
                 passes.controller.queue.add(f"low-{number}")
             await asyncio.sleep(0.01)
