@@ -1,6 +1,6 @@
-"""Images as they come: what `docker save` writes, and OCI image layouts (a directory or a tar).
+"""Images as they come: what `docker save` writes, and OCI image layouts, as tar archives.
 
-    file or directory ─► open_archive ─► Found: names, configuration, layers as streams
+    file ─► open_archive ─► Found: names, configuration, layers as streams
 
 Nothing is unpacked here. What an archive says about itself is checked where it is cheap: digests of
 manifests and configurations here, those of layers while they are read (images.py).
@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from boilerhouse.embedded.kubelet.images.layers import BadImage, Header, members
 from boilerhouse.embedded.kubelet.kernel import linux
@@ -26,12 +26,6 @@ _MEMBERS = 100_000
 _ARCHIVE_BYTES = 64 << 30  # once it is decompressed
 _INDEX_DEPTH = 4
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-
-
-class Archive(Protocol):
-    def open(self, name: str) -> BinaryIO:
-        """Open a member for reading; KeyError if there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class Found:
     layers: tuple[tuple[str, str | None], ...]
 
 
-class _Tar:
+class Archive:
     """A tar file, read once to its end: where its files are, and what its links lead to."""
 
     def __init__(self, archive: tarfile.TarFile) -> None:
@@ -74,29 +68,12 @@ class _Tar:
         return cast(BinaryIO, content)
 
 
-class _Directory:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def open(self, name: str) -> BinaryIO:
-        parts = name.split("/")
-        if ".." in parts or name.startswith("/"):
-            raise BadImage(f"the image names a file outside itself: {name!r}")
-        try:
-            return (self._path / name).open("rb")
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise KeyError(name) from None
-
-
 @contextlib.contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a directory or a tar file (compressed or not)."""
-    if path.is_dir():
-        yield _Directory(path)
-        return
+    """Open a tar file, compressed or not."""
     try:
         with tarfile.open(path, tarinfo=Header) as archive:
-            yield _Tar(archive)
+            yield Archive(archive)
     except tarfile.ReadError as error:
         # Its words are those of every decompressor that was tried.
         raise BadImage(
