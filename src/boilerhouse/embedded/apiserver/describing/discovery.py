@@ -22,6 +22,7 @@ import msgspec
 from boilerhouse.core.version import version as release
 from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.embedded.apiserver.registry import Registry
+from boilerhouse.embedded.apiserver.request.negotiation import accepted
 from boilerhouse.platform.kube.wire import JSON, Reply, Request
 
 # The Kubernetes minor whose behaviour the contract suite compares us with.
@@ -150,9 +151,7 @@ def version_rank(version: str) -> tuple[int, int, int]:
 
 def _aggregated(request: Request) -> str:
     """Return the apidiscovery version the client accepts first, "" for plain documents."""
-    for accepted in request.headers.get("accept", "").split(","):
-        media, *parameters = (part.strip() for part in accepted.split(";"))
-        wanted = dict(p.split("=", 1) for p in parameters if "=" in p)
+    for media, wanted in accepted(request.headers.get("accept", "")):
         if media not in (JSON, "*/*", "application/*"):
             continue
         if wanted.get("g") == "apidiscovery.k8s.io" and wanted.get("as") == "APIGroupDiscoveryList":

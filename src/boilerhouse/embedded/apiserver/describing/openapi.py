@@ -33,6 +33,7 @@ from boilerhouse.embedded.apiserver.describing.openapi_meta import (
 )
 from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.embedded.apiserver.registry import Registry
+from boilerhouse.embedded.apiserver.request.negotiation import accepted
 from boilerhouse.platform.kube.status import NotAcceptable, NotFound
 from boilerhouse.platform.kube.wire import (
     JSON,
@@ -70,7 +71,9 @@ class OpenApi:
             return _version_2(request)
         if path != "/openapi/v3" and not path.startswith("/openapi/v3/"):
             raise NotFound(f"{path} is not served here: use /openapi/v3")
-        if not any(media in _PLAIN_TYPES for media in _accepted(request)):
+        if not any(
+            media in _PLAIN_TYPES for media, _ in accepted(request.headers.get("accept", ""))
+        ):
             raise NotAcceptable(f"only the following media types are accepted: {JSON}")
         groups = self._groups()
         if path == "/openapi/v3":
@@ -119,14 +122,9 @@ class OpenApi:
         return known[1]
 
 
-def _accepted(request: Request) -> list[str]:
-    clauses = request.headers.get("accept", "").split(",")
-    return [clause.split(";")[0].strip() for clause in clauses]
-
-
 def _version_2(request: Request) -> Reply:
     """Answer with the first accepted form: protobuf, which kubectl reads, or JSON."""
-    for media in _accepted(request):
+    for media, _ in accepted(request.headers.get("accept", "")):
         if media in _V2_ASKED:
             return Reply(200, _v2_protobuf(), {"content-type": _V2_PROTOBUF, "vary": "Accept"})
         if media in _PLAIN_TYPES:

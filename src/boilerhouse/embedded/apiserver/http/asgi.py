@@ -17,11 +17,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
-import msgspec
 import structlog
 
 from boilerhouse.embedded.apiserver.describing.discovery import OPEN_PATHS
 from boilerhouse.embedded.apiserver.node import Session
+from boilerhouse.embedded.apiserver.request.decoding import BODY_LIMIT
+from boilerhouse.embedded.apiserver.request.rendering import error_reply
 from boilerhouse.platform.kube.status import (
     ApiError,
     InternalError,
@@ -29,9 +30,8 @@ from boilerhouse.platform.kube.status import (
     TooLarge,
     Unauthorized,
 )
-from boilerhouse.platform.kube.wire import JSON, Reply, Request, Stream
+from boilerhouse.platform.kube.wire import Reply, Request, Stream
 
-MAX_BODY = 3 * 1024 * 1024
 BODY_SECONDS = 60
 # A client that does not read holds about twice this, however large the pieces of its stream are.
 SEND_BYTES = 64 * 1024
@@ -217,14 +217,13 @@ class _Late(Timeout):
 
 def failure(error: ApiError) -> Reply:
     """Render an error as its Status."""
-    headers = {"content-type": JSON, "cache-control": "no-cache, private"}
-    if error.retry_after:
-        headers["retry-after"] = str(error.retry_after)
+    reply = error_reply(error)
+    headers = {**reply.headers, "cache-control": "no-cache, private"}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, _Late):
         headers["connection"] = "close"
-    return Reply(error.status_code, msgspec.json.encode(error.to_status()), headers)
+    return Reply(reply.status, reply.body, headers)
 
 
 def _unexpected(error: Exception, scope: Message) -> Reply:
@@ -247,7 +246,7 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
     """Read a request's body, refusing it as soon as it is known to be too large."""
     declared = headers.get("content-length", "")
-    if re.fullmatch("[0-9]{1,19}", declared) and int(declared) > MAX_BODY:
+    if re.fullmatch("[0-9]{1,19}", declared) and int(declared) > BODY_LIMIT:
         raise _too_large()
     pieces, size = [], 0
     try:
@@ -258,7 +257,7 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
                     raise _Disconnected
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
-                if size > MAX_BODY:
+                if size > BODY_LIMIT:
                     raise _too_large()
                 if not message.get("more_body", False):
                     return b"".join(pieces)
@@ -267,7 +266,7 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
 
 
 def _too_large() -> TooLarge:
-    return TooLarge(f"Request entity too large: limit is {MAX_BODY}")
+    return TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
 
 
 def _accepts_gzip(scope: Message) -> bool:

@@ -6,6 +6,7 @@ of the accepted types that is ours wins. Tables and metadata-only forms are para
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -35,15 +36,20 @@ class Rendering:
         return f"{self.media};as={self.shape};g=meta.k8s.io;v={self.version}"
 
 
+def accepted(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the media types of an Accept header, each with its parameters."""
+    for clause in header.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        yield media, dict(p.split("=", 1) for p in parameters if "=" in p)
+
+
 @lru_cache(maxsize=256)
 def negotiate(accept: str) -> Rendering:
     """Choose by the Accept header; raises NotAcceptable when nothing in it is spoken here."""
     if not accept.strip():
         return Rendering()
     transformed = False
-    for clause in accept.split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        options = dict(p.split("=", 1) for p in parameters if "=" in p)
+    for media, options in accepted(accept):
         if media in _JSON_TYPES:
             shape = options.get("as", "")
             if not shape:

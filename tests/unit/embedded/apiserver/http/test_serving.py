@@ -17,8 +17,9 @@ import pytest
 
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.apiserver.http import asgi, pki, serving
-from boilerhouse.embedded.apiserver.http.asgi import GZIP_FROM, MAX_BODY
+from boilerhouse.embedded.apiserver.http.asgi import GZIP_FROM
 from boilerhouse.embedded.apiserver.node import Session
+from boilerhouse.embedded.apiserver.request.decoding import BODY_LIMIT
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.kube.wire import Reply, Request, Socket, Stream
 from boilerhouse.platform.serving import listening
@@ -141,10 +142,10 @@ async def test_the_tls_port_answers_who_shows_the_token(world: World) -> None:
 async def test_a_body_over_the_limit_is_refused_by_its_declared_size(world: World) -> None:
     """413 comes before the body is read, and the connection still serves the next request."""
     async with world.local() as client:
-        reply = await client.post("/echo", content=b"x" * (MAX_BODY + 1))
+        reply = await client.post("/echo", content=b"x" * (BODY_LIMIT + 1))
         assert reply.status_code == 413
         assert reply.json()["reason"] == "RequestEntityTooLarge"
-        assert (await client.post("/echo", content=b"x" * MAX_BODY)).status_code == 200
+        assert (await client.post("/echo", content=b"x" * BODY_LIMIT)).status_code == 200
 
 
 async def test_a_body_over_the_limit_is_refused_while_it_streams(world: World) -> None:
@@ -338,7 +339,7 @@ async def test_the_rest_of_a_refused_body_is_not_read_for_ever(
     """Once it is answered a drip does not keep the connection."""
     monkeypatch.setattr(listening, "BODY_SECONDS", 0.3)
     reader, writer = await asyncio.open_unix_connection(str(world.path))
-    writer.write(HALF.replace(b"length: 9", b"length: %d" % (MAX_BODY + 1)))
+    writer.write(HALF.replace(b"length: 9", b"length: %d" % (BODY_LIMIT + 1)))
     assert (await reader.readline()).startswith(b"HTTP/1.1 413")
 
     async def drip() -> None:
