@@ -160,7 +160,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.tenancy.instances.patience",
         "now = self._clock.monotonic()",
         "now = self._clock.now().timestamp()",
-        "test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
+        "tests/unit/tenancy/instances/test_patience.py::test_a_clock_that_jumps_makes_nobody_wait_longer",
     ),
     "an Active claim's Pod by the cache": Mutant(
         "boilerhouse.tenancy.claims.read",
@@ -221,7 +221,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.node.agent.disk.limit",
         "share = THAW_BELOW if frozen else 1.0",
         "share = 1.0",
-        "test_diskguard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
+        "tests/unit/node/agent/disk/test_guard.py::test_frozen_at_the_limit_and_thawed_below_95_percent",
     ),
     "the old process counts": Mutant(
         "boilerhouse.tenancy.claims.deciding.restoring",
@@ -277,7 +277,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.embedded.kubelet.node.diskroom",
         "return Room(self.bytes - size, left)",
         "return Room(self.bytes, left)",
-        "test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
+        "tests/unit/embedded/kubelet/node/test_diskroom.py::test_what_is_missing_of_the_reserve_counts_as_used",
     ),
     "half a piece of the reserve counts": Mutant(
         "boilerhouse.platform.files.ballast",
@@ -295,7 +295,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.tenancy.pools.decide",
         "_Fill() if any(gone.failed for gone in unfit) else _fill(seen, pool, kept)",
         "_fill(seen, pool, kept)",
-        "test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
+        "tests/unit/tenancy/pools/test_decide.py::test_failed_and_stuck_pods_are_removed_and_counted",
     ),
     "what cannot be read is idle": Mutant(
         "boilerhouse.tenancy.idle.verdict",
@@ -331,7 +331,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.edge.api.stored",
         "        if phase_of(claim) in _AT_WORK:\n",
         "        if False:\n",
-        "test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
+        "tests/unit/edge/api/handlers/test_snapshots.py::test_a_claim_without_an_instance_yet_uses_its_files",
     ),
     "a second restore": Mutant(
         "boilerhouse.node.agent.restoring",

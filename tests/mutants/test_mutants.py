@@ -17,7 +17,9 @@ TESTS_FAILED = 1
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_still_one(name: str) -> None:
-    """What it changes stands in the source, once."""
+    """What it changes stands in the source, once, and its test is there."""
+    file, _, test = MUTANTS[name].caught_by.partition("::")
+    assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
     spec = find_spec(MUTANTS[name].module)
     assert spec is not None and spec.origin is not None
     source = Path(spec.origin).read_text()
