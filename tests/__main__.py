@@ -1,13 +1,15 @@
 """python -m tests [pytest's arguments]: every test, in lanes beside each other; `make test`.
 
-LANES ─► one pytest each ─► its output, whole ─► what failed once more, by itself ─► the exit code
+LANES ─► one pytest each ─► its output, whole ─► second tries, by themselves ─► FLAKY ─► exit code
 
-Each lane has a cache directory of its own, from which its second try knows what failed. The second
-tries come when all lanes are through: real processes on a busy machine miss deadlines.
+Real processes on a busy machine miss deadlines, so a test that uses them is tried once more when
+all lanes are through (tests/processes.py says which do); any other test that fails has failed.
+Each lane has a cache directory of its own, from which its second try knows what failed.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -17,14 +19,23 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from tests import flaky
 from tests.lanes import LANES
 
-_LAST_FAILED = ("--last-failed", "--last-failed-no-failures", "none")
+_AGAIN = ("--second-try", "--last-failed", "--last-failed-no-failures", "none")
 _STILL_RUNNING = 60.0
 _FINE = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+
+
+class Result(NamedTuple):
+    """How a lane ended, and which tests failed: those that are tried once more say True."""
+
+    code: int
+    failed: dict[str, bool]
 
 
 class Lane:
@@ -33,11 +44,13 @@ class Lane:
     def __init__(self, name: str, arguments: Sequence[str], directory: Path) -> None:
         self.name = name
         self._output = directory / f"{name}.txt"
+        self._failed = directory / f"{name}.json"
         self._since = time.monotonic()
         with self._output.open("wb") as file:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "pytest", "-p", "tests.lanes", "--lane", name,
+                    "-p", "tests.tries", "--failed", self._failed,
                     "-o", f"cache_dir=.pytest_cache/{name}", "--basetemp", directory / name,
                     "-m", "not soak", *arguments,
                 ],
@@ -47,6 +60,11 @@ class Lane:
 
     def printed(self) -> str:
         return self._output.read_text(errors="replace")
+
+    def result(self) -> Result:
+        """Return how it ended; one that was killed has written nothing down."""
+        failed = json.loads(self._failed.read_text()) if self._failed.exists() else {}
+        return Result(self.process.returncode, failed)
 
     def progress(self) -> str:
         shares = re.findall(r"\[ *(\d+%)\]$", self.printed(), re.MULTILINE)
@@ -62,9 +80,9 @@ class Lane:
         print(f"{title:#^80}", self.printed().rstrip(), "", sep="\n", flush=True)
 
 
-def run(names: Sequence[str], arguments: Sequence[str]) -> dict[str, int]:
-    """Run lanes beside each other, print each when it ends, and return their exit codes."""
-    codes: dict[str, int] = {}
+def run(names: Sequence[str], arguments: Sequence[str]) -> dict[str, Result]:
+    """Run lanes beside each other, print each when it ends, and return their results."""
+    results: dict[str, Result] = {}
     told = time.monotonic()
     with _directory() as directory:
         running = [Lane(name, arguments, directory) for name in names]
@@ -73,14 +91,14 @@ def run(names: Sequence[str], arguments: Sequence[str]) -> dict[str, int]:
                 time.sleep(0.2)
                 for lane in [one for one in running if one.process.poll() is not None]:
                     running.remove(lane)
-                    codes[lane.name] = lane.process.returncode
+                    results[lane.name] = lane.result()
                     lane.report()
                 if running and time.monotonic() - told >= _STILL_RUNNING:
                     told = time.monotonic()
                     print("running:", ", ".join(one.progress() for one in running), flush=True)
         finally:
             _end(running)
-    return codes
+    return results
 
 
 @contextmanager
@@ -105,17 +123,36 @@ def _end(lanes: Iterable[Lane]) -> None:
         lane.report()
 
 
+def second_try(name: str, first: Result, arguments: Sequence[str]) -> tuple[Result, list[str]]:
+    """Try what may be tried once more; return the lane's result then, and what was flaky."""
+    again = [test for test, may in first.failed.items() if may]
+    if first.code != pytest.ExitCode.TESTS_FAILED or not again:
+        return first, []
+    print(f"lane {name}: what failed and uses processes is tried once more", flush=True)
+    second = run([name], [*arguments, *_AGAIN])[name]
+    if second.code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        return second, []
+    failed = {test: may for test, may in first.failed.items() if not may} | second.failed
+    code = pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK
+    return Result(code, failed), [test for test in again if test not in second.failed]
+
+
 def main(arguments: Sequence[str]) -> int:
-    codes = run(LANES, arguments)
-    for name in [name for name, code in codes.items() if code == pytest.ExitCode.TESTS_FAILED]:
-        print(f"lane {name}: what failed is tried once more, by itself", flush=True)
-        again = run([name], [*arguments, *_LAST_FAILED])
-        codes[name] = pytest.ExitCode.OK if again[name] == pytest.ExitCode.OK else 1
-    if set(codes.values()) == {pytest.ExitCode.NO_TESTS_COLLECTED}:
+    results = run(LANES, arguments)
+    codes = {result.code for result in results.values()}
+    if codes == {pytest.ExitCode.NO_TESTS_COLLECTED}:
         return pytest.ExitCode.NO_TESTS_COLLECTED
-    bad = [name for name, code in codes.items() if code not in _FINE]
+    names: list[str] = []
+    for name, first in results.items():
+        results[name], more = second_try(name, first, arguments)
+        names += more
+    bad = [name for name, result in results.items() if result.code not in _FINE]
     print("failed: " + ", ".join(bad) if bad else "all lanes passed", flush=True)
-    return 1 if bad else 0
+    if len(names) > flaky.MOST:
+        print(f"failed: more than {flaky.MOST} tests needed a second try", flush=True)
+    flaky.keep(names)
+    print(flaky.line(names), flush=True)
+    return 1 if bad or len(names) > flaky.MOST else 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from cluster.places import ClusterError, Places
 from tests.absence import absent
 from tests.real_fixture import RealWorld, clean, require_api_binaries
 
-pytest_plugins = ["tests.stalls"]
+pytest_plugins = ["tests.processes", "tests.stalls"]
 
 
 def pytest_configure() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from boilerhouse.core.clock import SystemClock, rng
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
@@ -143,6 +145,7 @@ async def test_leadership_is_handed_over_at_once_on_an_orderly_stop(
     assert (first.passes, second.passes) == (["one", "two"], ["three"])
 
 
+@pytest.mark.slow
 async def test_a_leader_that_died_is_replaced_when_its_lease_has_run_out(
     api: Api, transport: Transport
 ) -> None:

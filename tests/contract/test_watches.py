@@ -208,6 +208,7 @@ async def test_bookmarks(api: Api) -> None:
         assert int(mark["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"])
 
 
+@pytest.mark.slow
 async def test_no_bookmarks_unless_asked_for(api: Api) -> None:
     """A watch that did not ask sees changes only, and ends after its time."""
     version = await _version(api)
@@ -230,6 +231,7 @@ async def test_a_version_that_is_forgotten(api: Api, world: World) -> None:
     assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
 
 
+@pytest.mark.slow
 async def test_a_watch_from_the_future(api: Api) -> None:
     """A version never reached gives no events of the past, and no silence without end."""
     (await api.create("configmaps", config_map("a"))).ok()

@@ -80,6 +80,7 @@ async def test_an_unknown_workload_is_named(world: World) -> None:
     assert (await world.client.list(CLAIMS)).items == []
 
 
+@pytest.mark.slow
 async def test_a_call_that_has_to_wait_is_answered_when_it_is_time(world: World) -> None:
     """Pending after the wait; the next call is woken by the Pod, without polling."""
     world.kubelet.behaviour = lambda pod, ip, now: None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS
@@ -63,6 +65,7 @@ async def test_acquire_and_release(world: World) -> None:
     assert await world.pods(tenant="alice") == []
 
 
+@pytest.mark.slow
 async def test_who_waits_in_vain_is_told_for_what(world: World) -> None:
     """An answer whose time is up carries what the claim says by then, such as the scheduler's."""
     full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}
@@ -90,6 +93,7 @@ async def test_three_hundred_claims_of_one_tenant_give_one_instance(world: World
     assert sum(answer.created for answer in answers) == 1
 
 
+@pytest.mark.slow
 async def test_many_tenants_at_once_get_instances_of_their_own(world: World) -> None:
     """Forty claims on forty warm Pods: all from the pool, none twice."""
     await world.ready_workload()

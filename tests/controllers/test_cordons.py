@@ -19,6 +19,8 @@ from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.operator_fixture import NODE, World, opened, started
 from tests.unit.edge.api.files import Files
 
+pytestmark = pytest.mark.slow
+
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
 TENANTS = [f"tenant-{number}" for number in range(AT_ONCE + 2)]
 

@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.loop.priority import Gate
@@ -17,6 +19,8 @@ from boilerhouse.tenancy.claims.objects import CLAIMS
 from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.operator_fixture import World, opened, started
 from tests.unit.edge.api.files import Files
+
+pytestmark = pytest.mark.slow
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
 TENANTS = ("ada", "bob", "cyd", "dan")

@@ -161,6 +161,7 @@ async def test_a_warm_instance_is_filled(kept: World, shelf: Shelf) -> None:
     assert (shelf.bases, shelf.cleans) == (["d" * 64] * 2, [False, True])
 
 
+@pytest.mark.slow
 async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(
     kept: World, shelf: Shelf
 ) -> None:
@@ -236,6 +237,7 @@ async def test_a_version_that_has_no_room_is_an_error_at_once(kept: World, shelf
     assert "damaged" not in status.detail
 
 
+@pytest.mark.slow
 async def test_a_version_that_no_instance_takes_is_an_error_at_once(
     kept: World, shelf: Shelf
 ) -> None:
@@ -254,6 +256,7 @@ async def test_a_version_that_no_instance_takes_is_an_error_at_once(
     assert found.status.snapshot.restored == "c" * 64
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: Shelf) -> None:
     """ReleaseFailed with attempts and next try; claiming again is the same instance, thawed."""
     first = await kept.operator.acquirer.acquire("alice", "web")
@@ -275,6 +278,7 @@ async def test_what_cannot_be_saved_is_kept_and_given_back(kept: World, shelf: S
     await kept.settles(told)
 
 
+@pytest.mark.slow
 async def test_a_bug_in_a_save_is_a_failed_save(
     kept: World, shelf: Shelf, logs: list[EventDict]
 ) -> None:
@@ -288,6 +292,7 @@ async def test_a_bug_in_a_save_is_a_failed_save(
     assert [entry["job"] for entry in logs if entry["event"] == "claim.job_failed"] == ["Save"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["save", "restore"])
 async def test_a_job_with_a_bug_is_not_begun_again_before_its_time(
     tmp_path: Path, shelf: Shelf, step: str
@@ -330,6 +335,7 @@ async def test_a_job_with_a_bug_is_not_begun_again_before_its_time(
             assert begun() == 2
 
 
+@pytest.mark.slow
 async def test_retry_and_force(kept: World, shelf: Shelf) -> None:
     """Another try when asked for; by force without one; refused where nothing failed."""
     releaser = kept.operator.releaser
@@ -355,6 +361,7 @@ async def test_retry_and_force(kept: World, shelf: Shelf) -> None:
     assert await kept.pods(tenant="alice") == []
 
 
+@pytest.mark.slow
 async def test_a_retry_that_works_is_a_release(kept: World, shelf: Shelf) -> None:
     """The claim goes, as it was wished for in the beginning; a conflict is told."""
     await kept.operator.acquirer.acquire("alice", "web")
@@ -392,6 +399,7 @@ async def test_a_full_disk_is_told_as_what_it_is(kept: World) -> None:
     assert (again.frozen, again.usable, again.source) == (True, False, "existing")
 
 
+@pytest.mark.slow
 async def test_a_pod_deleted_from_outside_is_saved(kept: World, shelf: Shelf) -> None:
     """The kubelet pretends to stop it only when it is deleted for good."""
     got = await kept.operator.acquirer.acquire("alice", "web")

@@ -139,6 +139,7 @@ async def test_6_a_step_that_fails_is_not_taken_for_success(world: World) -> Non
     assert [identity.tenant for _, identity in world.identities.told] == ["alice"]
 
 
+@pytest.mark.slow
 async def test_7_a_status_is_one_write_and_whole(still: World) -> None:
     """No reader ever sees Active without endpoint, instance, source and time."""
     async with frozen(still.another_operator()) as one:
@@ -247,6 +248,7 @@ async def test_11_names_that_look_alike_are_different_claims(still: World) -> No
             await one.acquirer.acquire("alice", "web", wait=QUICK)
 
 
+@pytest.mark.slow
 async def test_12_two_operators_at_work_do_no_harm(tmp_path: Path) -> None:
     """A failover in which the old one never noticed: one instance each, the pool full."""
     async with running_world(tmp_path / "data") as world, started(world.another_operator()):

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.core.clock import SystemClock, rfc3339_micro
 from boilerhouse.operator.operator import Operator
@@ -99,6 +101,7 @@ async def test_an_answer_about_watched_directories_is_used_at_once(tmp_path: Pat
         assert not is_due(operator)
 
 
+@pytest.mark.slow
 async def test_many_that_are_idle_do_not_hold_up_a_claim(tmp_path: Path) -> None:
     """All are released; who claims by kubectl meanwhile does not wait for the last of them."""
     tenants = [f"tenant-{number}" for number in range(60)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from boilerhouse.platform.kube.resources import EVENTS
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
 from tests.controllers.operator_fixture import World
@@ -37,6 +39,7 @@ async def test_the_event_of_a_blocked_deletion_names_the_claims(world: World) ->
     await world.settles(told)
 
 
+@pytest.mark.slow
 async def test_an_error_names_what_is_not_built_and_what_is_missing(world: World) -> None:
     """All at once, so that nobody mends one thing to hear of the next; the image may come."""
     world.images.absent.add("app")

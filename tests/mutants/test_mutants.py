@@ -26,6 +26,7 @@ def test_the_mutant_is_still_one(name: str) -> None:
     assert MUTANTS[name].applied_to(source) != source
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_caught(name: str) -> None:

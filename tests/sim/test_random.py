@@ -131,6 +131,7 @@ async def history(seed: int, steps: int = 260, **changes: object) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(6))
 async def test_invariants_hold_in_every_history(block: int) -> None:
     """All invariants after each write, and the same good end whatever happened."""

@@ -83,6 +83,7 @@ def cel_complaints(schema: dict[str, Any], value: object, path: str) -> Iterator
             yield from cel_complaints(schema["items"], child, f"{path}[{index}]")
 
 
+@pytest.mark.slow
 def test_every_rule_is_broken_by_some_case() -> None:
     """No rule is there that no case ever breaks."""
     stated, broken = set(), set()

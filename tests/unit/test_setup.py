@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(shutil.which("make") is None, reason="needs make"),
+]
 
 
 def asked(question: str, **environ: str) -> str:

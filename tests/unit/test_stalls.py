@@ -9,6 +9,8 @@ import pytest
 
 from tests.stalls import LONGEST, Turns
 
+pytestmark = pytest.mark.slow
+
 
 def _turns(seconds: float, *, computing: bool) -> list[str]:
     async def stall() -> None:

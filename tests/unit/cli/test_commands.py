@@ -52,6 +52,7 @@ def test_version_is_the_installed_one(runner: CliRunner) -> None:
     assert (option.exit_code, option.output) == (0, command.output)
 
 
+@pytest.mark.processes
 def test_the_program_starts_as_a_module() -> None:
     """`python -m boilerhouse.main` is the same program; a wrong option is exit code 2."""
     done = subprocess.run(
@@ -77,6 +78,7 @@ main()
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("module", "words"),
     [
@@ -95,6 +97,7 @@ def test_a_key_while_it_still_imports(module: str, words: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_generated_files_are_written_and_then_fresh(runner: CliRunner, tmp_path: Path) -> None:
     """gen writes what is missing, says so, and --check agrees afterwards."""
     (tmp_path / "pyproject.toml").touch()
@@ -153,6 +156,7 @@ def test_a_user_whom_nobody_knows_is_told_so(
     assert "set HOME, or use --data" in errors
 
 
+@pytest.mark.processes
 def test_a_start_does_not_pay_for_what_it_does_not_use() -> None:
     """What takes long to import is imported by the command that needs it; rich stays usable."""
     code = (

@@ -13,6 +13,8 @@ from tests.unit.cli.test_remote import Shell
 from tests.unit.edge.api.conftest import KEY, opened_rest
 from tests.unit.edge.api.files import Files
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:

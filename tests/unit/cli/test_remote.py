@@ -30,6 +30,8 @@ from tests.controllers.operator_fixture import SPEC
 from tests.unit.edge.api.conftest import KEY, Rest, opened_rest, soon
 from tests.unit.edge.api.test_told import crashing
 
+pytestmark = pytest.mark.slow
+
 FILE = yaml.safe_dump_all(
     [
         {
@@ -283,6 +285,7 @@ async def program(shell: Shell, *arguments: str, **streams: int) -> asyncio.subp
     )
 
 
+@pytest.mark.processes
 async def test_exec_passes_input_on(shell: Shell) -> None:
     """With -i a pipe reaches the command, with its end."""
     name = await shell.instance()
@@ -298,6 +301,7 @@ async def test_exec_passes_input_on(shell: Shell) -> None:
     assert err == b"boilerhouse: there is no instance named 'nobody'\n"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("options", [(), ("-i",)])
 async def test_exec_prints_bytes_as_they_are(shell: Shell, options: tuple[str, ...]) -> None:
     """Binary, U+2028, U+0085, carriage returns, no last newline: the same with -i and without."""
@@ -319,6 +323,7 @@ async def test_exec_prints_bytes_as_they_are(shell: Shell, options: tuple[str, .
     assert (process.returncode, out, err) == (5, awkward, awkward)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("given", ["a file", "nothing", "closed"])
 async def test_exec_takes_any_input(shell: Shell, given: str) -> None:
     """With -i a file, /dev/null and no stdin at all reach the command, with their end."""
@@ -335,6 +340,7 @@ async def test_exec_takes_any_input(shell: Shell, given: str) -> None:
     assert out == (file.read_bytes() if given == "a file" else b"")
 
 
+@pytest.mark.processes
 async def test_exec_says_what_is_wrong_with_its_input(shell: Shell) -> None:
     """Input that cannot be read ends the command with a sentence."""
     name = await shell.instance()
@@ -349,6 +355,7 @@ async def test_exec_says_what_is_wrong_with_its_input(shell: Shell) -> None:
     assert (process.returncode, err) == (1, b"boilerhouse: stdin: Bad file descriptor\n")
 
 
+@pytest.mark.processes
 async def test_exec_with_a_terminal(shell: Shell) -> None:
     """-it gives the command raw keys and the terminal's size, and ours back afterwards."""
     name = await shell.instance()

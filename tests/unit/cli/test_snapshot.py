@@ -18,6 +18,8 @@ from boilerhouse.node.helper import snapshot_routes
 from tests.unit.cli.test_remote import Shell, program
 from tests.unit.edge.api.conftest import KEY, archive, opened_helper, opened_rest
 
+pytestmark = pytest.mark.slow
+
 CONTENT = archive(notes="hello")
 
 
@@ -102,6 +104,7 @@ async def test_a_fifo_is_written_into(shell: Shell, saved: Path, options: tuple[
     assert sorted(shell.tmp.iterdir()) == before
 
 
+@pytest.mark.processes
 async def test_a_fifo_whose_reader_has_had_enough(shell: Shell) -> None:
     """The exit code of a SIGPIPE, as for a pipe."""
     noise = shell.tmp / "noise.tar.gz"
@@ -181,6 +184,7 @@ async def test_a_fetch_that_fails_leaves_nothing(shell: Shell, saved: Path) -> N
     assert sorted(shell.tmp.iterdir()) == before
 
 
+@pytest.mark.processes
 async def test_pipes(shell: Shell, saved: Path) -> None:
     """`put -` reads stdin and `get -f -` writes stdout, bytes as they are, and nothing besides."""
     with saved.open("rb") as source:
@@ -232,6 +236,7 @@ async def test_damage_that_shows_midway_is_suspected(shell: Shell) -> None:
     assert not out.exists()
 
 
+@pytest.mark.processes
 async def test_a_full_device(shell: Shell, saved: Path) -> None:
     """What cannot be written is said in one line, whichever command writes."""
     await shell.run("snapshot", "put", "alice", "web", str(saved))
@@ -250,6 +255,7 @@ async def test_a_full_device(shell: Shell, saved: Path) -> None:
         ]
 
 
+@pytest.mark.processes
 async def test_a_reader_that_has_had_enough(shell: Shell) -> None:
     """A pipe that breaks is the exit code of a SIGPIPE, and no word."""
     noise = shell.tmp / "noise.tar.gz"
@@ -269,6 +275,7 @@ async def test_a_reader_that_has_had_enough(shell: Shell) -> None:
     assert await asyncio.wait_for(process.wait(), 60) == 141
 
 
+@pytest.mark.processes
 async def test_a_bar_is_for_terminals(shell: Shell, saved: Path) -> None:
     """On a terminal there is one, without colours if NO_COLOR says so; elsewhere nothing."""
     quiet = await shell.run("snapshot", "put", "alice", "web", str(saved), "-o", "json")

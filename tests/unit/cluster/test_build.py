@@ -10,6 +10,8 @@ from cluster import build
 from cluster.build import Binary
 from cluster.places import ClusterError, Places
 
+pytestmark = pytest.mark.processes
+
 TOOL = Binary("tool", "example.com/tools", "1.2.3", "example.com/tools/tool")
 # Stands in for the toolchain: writes down what it was asked and "builds" a script.
 GO = """#!/bin/sh

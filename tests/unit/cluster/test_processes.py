@@ -14,6 +14,8 @@ import pytest
 from cluster.places import ClusterError
 from cluster.processes import Processes, started
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:

@@ -13,6 +13,8 @@ import pytest
 from cluster import turns
 from cluster.places import ClusterError
 
+pytestmark = pytest.mark.processes
+
 HOLDS = """
 import sys
 from pathlib import Path

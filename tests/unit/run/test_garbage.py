@@ -13,7 +13,7 @@ import pytest
 from boilerhouse.platform.loop.priority import RECENT, Gate
 from boilerhouse.run import garbage
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]
 
 
 class Circle:

@@ -22,7 +22,7 @@ import pytest
 from boilerhouse.embedded.apiserver.http.kubeconfig import kept_port
 from boilerhouse.run.stopping import ONE_CTRL_C
 
-pytestmark = pytest.mark.slow  # each test is a process or two
+pytestmark = [pytest.mark.processes, pytest.mark.slow]  # each test is a process or two
 
 
 def start(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:

@@ -32,6 +32,7 @@ async def noted(rest: Rest, claim: Claim) -> datetime | None:
     return None if text is None else parse_time(text)
 
 
+@pytest.mark.slow
 async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
     """The first is written at once, the rest as one at the end of the interval."""
     activity = rest.house.activity
@@ -51,6 +52,7 @@ async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
     assert 1 <= len(versions - {before}) <= 3
 
 
+@pytest.mark.slow
 async def test_a_claim_is_born_with_its_first_note(rest: Rest, claim: Claim) -> None:
     """To answer for a claim that was made just now writes nothing more; one that took long does."""
     activity = rest.house.activity
@@ -61,6 +63,7 @@ async def test_a_claim_is_born_with_its_first_note(rest: Rest, claim: Claim) -> 
     await rest.world.settles(lambda: _after(rest, claim, now - timedelta(seconds=1)))
 
 
+@pytest.mark.slow
 async def test_a_long_call_keeps_the_tenant_active(rest: Rest, claim: Claim) -> None:
     """While a call is in flight the annotation moves on, and its end is noted too."""
     async with rest.house.activity.busy(claim):
@@ -78,6 +81,7 @@ async def _after(rest: Rest, claim: Claim, moment: datetime | None) -> bool:
     return now is not None and (moment is None or now > moment)
 
 
+@pytest.mark.slow
 async def test_the_last_touch_survives_the_end(rest: Rest, claim: Claim) -> None:
     """Stopping writes down what still waited for its interval."""
     informers = rest.house.informers
@@ -126,6 +130,7 @@ async def test_a_claim_that_was_released_meanwhile_shows(rest: Rest, claim: Clai
     assert await rest.house.activity.noted(old) is None
 
 
+@pytest.mark.slow
 async def test_a_note_from_the_future_is_replaced(rest: Rest, claim: Claim) -> None:
     """A clock that was wrong once does not keep later activity from being noted."""
     ahead = await _dated(rest, claim, rest.world.clock.now() + timedelta(days=1))
@@ -148,6 +153,7 @@ async def _dated(rest: Rest, claim: Claim, at: datetime) -> Claim:
     return await rest.world.client.merge_patch(CLAIMS, claim.metadata.name, patch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["exec", "exec in pieces", "logs", "files"])
 async def test_a_call_counts_for_as_long_as_it_lasts(rest: Rest, claim: Claim, what: str) -> None:
     """A command, a followed log, a file that is read: in flight, and noted again and again."""

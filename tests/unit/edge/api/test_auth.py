@@ -43,6 +43,7 @@ async def test_every_route_declares_its_scope(rest: Rest) -> None:
     assert seen > 40
 
 
+@pytest.mark.slow
 async def test_only_health_and_the_schema_are_public(rest: Rest) -> None:
     """Everything else needs a caller with a name."""
     public = {where.split(" ")[-1] for where, h in handlers(rest) if h.opt.get("scope") == PUBLIC}
@@ -65,6 +66,7 @@ async def test_without_the_key_nothing_but_the_public_is_answered(keyed: Rest) -
     assert (await keyed.http.get("/metrics")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_with_a_key_any_host_may_be_asked_for(keyed: Rest) -> None:
     """The key is what guards then; a reverse proxy may call us what it likes."""
     headers = ADMIN_HEADERS | {"host": "boilerhouse.example.org"}
@@ -225,6 +227,7 @@ async def test_an_agent_may_wake_its_own_tenant_by_the_clock(keyed: Rest) -> Non
     assert (await keyed.http.delete(url, headers=alice)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_an_agent_may_not_reach_beyond_itself(keyed: Rest) -> None:
     """Guards, drivers, other tenants, prefixes, other kinds of events: 403 with every reason."""
     await keyed.world.ready_workload()
@@ -251,6 +254,7 @@ async def test_an_agent_may_not_reach_beyond_itself(keyed: Rest) -> None:
     assert (await keyed.http.delete(url, headers=alice)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_an_agent_has_a_limited_number_of_triggers(keyed: Rest) -> None:
     """Of many that are asked for at the same moment exactly ten are made; the others are 429."""
     await keyed.world.ready_workload()

@@ -63,6 +63,7 @@ async def test_every_failure_is_a_problem(document: dict[str, Any]) -> None:
         assert list(response["content"]) == [PROBLEM]
 
 
+@pytest.mark.slow
 async def test_answers_are_as_documented(rest: Rest, document: dict[str, Any]) -> None:
     """Of a day's work, with its mistakes: each status and each media type."""
     await rest.world.ready_workload()

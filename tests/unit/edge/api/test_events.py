@@ -19,6 +19,8 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.kube.wire import Request, Socket
 from tests.unit.edge.api.conftest import Rest, soon
 
+pytestmark = pytest.mark.slow
+
 Body = dict[str, Any]
 OFFERED = ("boilerhouse.events", "v5.channel.k8s.io")
 

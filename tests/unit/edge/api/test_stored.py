@@ -90,6 +90,7 @@ async def test_versions_are_kept_gone_back_to_and_removed(rest: Rest) -> None:
     assert (await rest.get(f"{OF_ALICE}/current")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_no_more_versions_are_kept_than_the_workload_says(rest: Rest) -> None:
     """`filesystem.keepVersions` is the policy, also for what is put."""
     path = "/api/v1/workloads/web"
@@ -168,6 +169,7 @@ async def test_what_is_no_archive_is_not_stored(rest: Rest, content: bytes) -> N
     assert (await rest.get(OF_ALICE)).json() == []
 
 
+@pytest.mark.slow
 async def test_bodies_larger_than_other_requests_may_have(rest: Rest) -> None:
     """Only archives may be large: megabytes go in and come out in pieces."""
     random = hashlib.shake_256(b"seed").hexdigest(2 << 20)
@@ -220,6 +222,7 @@ async def test_a_helper_that_is_gone_is_503_everywhere(rest: Rest) -> None:
     assert (await put(rest, archive(n="1"))).status_code == 503
 
 
+@pytest.mark.slow
 async def test_a_refusal_reaches_who_sends_everything_first(rest: Rest) -> None:
     """Refused before or after it was read: the answer comes, not a connection that was reset."""
     body = b"x" * (24 << 20)
@@ -237,6 +240,7 @@ async def test_a_refusal_reaches_who_sends_everything_first(rest: Rest) -> None:
             writer.close()
 
 
+@pytest.mark.slow
 async def test_a_caller_that_hangs_up_stores_nothing(rest: Rest, tmp_path: Path) -> None:
     """Half an archive leaves no version, no leftovers, and no place taken."""
     async with rest.served() as address:
@@ -256,6 +260,7 @@ async def test_a_caller_that_hangs_up_stores_nothing(rest: Rest, tmp_path: Path)
     assert sum("tar.gz" in path.name for path in stored) == 2  # the version, and current
 
 
+@pytest.mark.slow
 async def test_a_download_that_is_given_up_frees_its_place(rest: Rest) -> None:
     """Callers who leave in the middle do not keep others from their archives."""
     random = hashlib.shake_256(b"seed").hexdigest(4 << 20)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import EVENTS, PODS
@@ -59,6 +61,7 @@ async def told_unhealthy(rest: Rest, pod: Pod) -> None:
 WORDS = "readiness probe failed: dial tcp 10.0.0.1:8080: connect: connection refused"
 
 
+@pytest.mark.slow
 async def test_a_failing_probe_is_the_claims_detail(rest: Rest) -> None:
     """At first that it is waited for, then in kubelet's words; so does the list of instances."""
     await rest.world.ready_workload()
@@ -80,6 +83,7 @@ async def test_a_failing_probe_is_the_claims_detail(rest: Rest) -> None:
     assert WORDS in str(why["plan"])
 
 
+@pytest.mark.slow
 async def test_a_failing_probe_is_the_pools_detail(rest: Rest) -> None:
     """Counted, since all of them wait for the same."""
     rest.world.kubelet.behaviour = deaf

@@ -134,6 +134,7 @@ def test_limit_of_operations() -> None:
         patch.json_patch({"a": 1}, [test] * 10_001)
 
 
+@pytest.mark.slow
 def test_copies_cannot_explode() -> None:
     """Doubling the object again and again is refused before it fills the memory."""
     doubling = [{"op": "copy", "from": "/a", "path": f"/a/{i}"} for i in range(40)]

@@ -38,6 +38,7 @@ def test_the_pod_mounts_what_the_agent_expects() -> None:
     assert layout.DISK_VARIABLE == build.DISK_VARIABLE
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("program", ["agent", "helper"])
 def test_the_small_programs_import_little(program: str) -> None:
     """None of the big libraries is loaded: an agent runs beside every tenant."""
@@ -51,6 +52,7 @@ def test_the_small_programs_import_little(program: str) -> None:
     assert {name.split(".")[1] for name in ours} <= {"node", "platform", "core"}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("program", ["agent", "snapshot-helper"])
 def test_outside_a_pod_they_say_what_is_missing(program: str) -> None:
     """Started by hand, each ends with one sentence instead of a traceback."""

@@ -100,6 +100,7 @@ async def test_a_baseline_that_only_the_disk_has_is_gone_before_the_tenant_runs(
     assert Record(tmp_path).baseline is None
 
 
+@pytest.mark.processes
 async def test_a_restore_that_cannot_be_noted_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

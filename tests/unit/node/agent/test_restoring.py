@@ -21,6 +21,8 @@ from boilerhouse.platform.rpc.message import Body, Request, answering
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from tests.unit.node.agent.agent_fixture import SECRET, Rig, Tenants, archive, running
 
+pytestmark = pytest.mark.processes
+
 DATA = archive(a=b"1", b=b"two")
 DIGEST = hashlib.sha256(DATA).hexdigest()
 OTHER = archive(a=b"another")

@@ -6,7 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.node.agent.agent_fixture import Rig, Told, running
+
+pytestmark = pytest.mark.processes
 
 
 async def save(rig: Rig, number: int, identifier: str = "a1", known: str = "") -> Told:

@@ -20,6 +20,8 @@ from boilerhouse.platform.rpc.peer import Peer, Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER
 from tests.unit.node.agent.agent_fixture import SECRET, Rig, Tenants, archive, running
 
+pytestmark = pytest.mark.processes
+
 ANNA = IdentityFiles("anna", "shop", "claim-anna", "token", "http://api").encode()
 
 

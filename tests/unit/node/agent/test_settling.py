@@ -16,6 +16,8 @@ from boilerhouse.node.agent.protocol import SaveReport
 from boilerhouse.node.agent.record import Record
 from tests.unit.node.agent.agent_fixture import Rig, archive, running
 
+pytestmark = pytest.mark.processes
+
 DATA = archive(a=b"1", b=b"two")
 DIGEST = hashlib.sha256(DATA).hexdigest()
 

@@ -38,6 +38,8 @@ from tests.security.archives.hostile import (
 from tests.unit.platform.archive.archive_fixture import described
 from tests.unit.platform.archive.test_workers import children, runs, stem_of
 
+pytestmark = pytest.mark.processes
+
 DATED = 1_700_000_000 * 10**9  # what `entry` gives
 
 

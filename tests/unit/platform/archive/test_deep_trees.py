@@ -19,6 +19,8 @@ from tests.deep import bottom, dig, read, somewhere, write
 from tests.unit.platform.archive.archive_fixture import clear, look, pack, unpack
 from tests.unit.platform.archive.test_large_trees import ROUND
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def room() -> Iterator[Path]:

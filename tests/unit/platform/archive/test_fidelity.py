@@ -17,6 +17,8 @@ import pytest
 from boilerhouse.platform.archive.model import Owners
 from tests.unit.platform.archive.archive_fixture import clear, described, look, pack, unpack
 
+pytestmark = pytest.mark.processes
+
 ODD_NAMES = [
     b"plain", b"with space", b"new\nline", b"back\\slash", b"quote'\"", b"-dash", b"\xff\xfe\x80",
     "größe-日本".encode(), b"%41", b"tab\t", b"n" * 255, b"...", b" ",

@@ -15,6 +15,8 @@ import pytest
 
 from tests.absence import absent
 
+pytestmark = pytest.mark.processes
+
 MIB = 1 << 20
 # Packs one tree to a file (or to nowhere: "-") and unpacks it into another directory; says how much
 # the worker took.

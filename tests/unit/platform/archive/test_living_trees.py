@@ -19,6 +19,8 @@ from boilerhouse.platform.archive.packer import Packer
 from boilerhouse.platform.archive.unpacker import Unpacker
 from tests.unit.platform.archive.archive_fixture import clear, described, look, pack, unpack
 
+pytestmark = pytest.mark.processes
+
 
 def test_files_that_change_and_vanish(tmp_path: Path) -> None:
     """The archive is whole all the same, and the fingerprint says that it is not to be trusted."""

@@ -14,6 +14,8 @@ from boilerhouse.platform.archive.tally import fingerprint
 from boilerhouse.platform.archive.walk import OPEN_DIRECTORY
 from tests.deep import dig, somewhere
 
+pytestmark = pytest.mark.processes
+
 
 def seen(tree: Path) -> tuple[str, int, int]:
     root = os.open(tree, OPEN_DIRECTORY)

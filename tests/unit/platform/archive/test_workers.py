@@ -19,6 +19,8 @@ from boilerhouse.platform.archive.packer import Packer, fingerprint
 from boilerhouse.platform.archive.unpacker import Unpacker
 from boilerhouse.platform.archive.workers import Workers
 
+pytestmark = pytest.mark.processes
+
 
 def runs(pid: int) -> bool:
     """Whether there is such a process; one whose stem died may wait for init to bury it."""

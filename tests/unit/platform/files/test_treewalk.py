@@ -17,6 +17,8 @@ from boilerhouse.platform.files.treewalk import Walk
 from tests.deep import bottom, dig, somewhere, write
 from tests.unit.node.agent.agent_fixture import open_descriptors
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def room() -> Iterator[Path]:

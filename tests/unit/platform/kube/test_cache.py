@@ -295,6 +295,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(steps=st.lists(STEPS, max_size=40))
 def test_in_any_order_the_cache_moves_forward_and_arrives(steps: list[tuple[Any, ...]]) -> None:

@@ -391,6 +391,7 @@ async def test_a_proxied_path_cannot_leave_the_pod(path: str) -> None:
     assert script.requests == []
 
 
+@pytest.mark.processes
 def test_the_client_alone_does_not_load_the_http_library() -> None:
     """Who talks to the embedded API in process starts without paying for it."""
     names = "boilerhouse.platform.kube.informer, boilerhouse.platform.kube.leader"

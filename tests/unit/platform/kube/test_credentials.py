@@ -21,6 +21,8 @@ from boilerhouse.platform.kube.credentials import (
 )
 from boilerhouse.platform.kube.status import Unauthorized
 
+pytestmark = pytest.mark.processes
+
 V1 = "client.authentication.k8s.io/v1"
 
 

@@ -60,6 +60,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
+@pytest.mark.slow
 async def test_one_leads_and_keeps_leading() -> None:
     """Of three, exactly one works, for as long as it renews."""
     server = MemoryApi()

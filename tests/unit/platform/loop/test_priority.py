@@ -170,6 +170,7 @@ async def test_what_has_waited_long_enough_does_not_come_all_at_once() -> None:
     assert min(later - earlier for earlier, later in itertools.pairwise(ran)) >= 0.004
 
 
+@pytest.mark.slow
 async def test_however_many_wait_they_are_through_in_time() -> None:
     """Ten thousand pieces under a load that never pauses: half a second after the longest wait."""
     gate = Gate(pause=0.005, longest=1.0)

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from boilerhouse.platform.loop import watchdog
 from boilerhouse.platform.loop.watchdog import Heartbeat, Watchdog, watched
 
-pytestmark = pytest.mark.stalls  # on purpose
+pytestmark = [pytest.mark.stalls, pytest.mark.slow]  # on purpose
 
 
 def _compute(seconds: float) -> None:

@@ -106,6 +106,7 @@ async def test_at_the_limit_the_longest_idle_connection_makes_room() -> None:
         assert await slow.answer() == OK
 
 
+@pytest.mark.slow
 async def test_when_all_are_busy_the_next_one_waits_and_is_not_refused() -> None:
     """Accepting pauses until a connection ends, and goes on by itself."""
     async with listening(2) as rig:

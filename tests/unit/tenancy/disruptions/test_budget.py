@@ -129,6 +129,7 @@ async def evict(world: World, pod: str) -> None:
     await world.client.raw("POST", PODS.path(world.client.namespace, pod, "eviction"), body)
 
 
+@pytest.mark.slow
 async def test_claimed_instances_are_not_evicted(world: World) -> None:
     """Warm ones are; the budget comes back as it was, and goes with the last claim."""
     await world.ready_workload()
@@ -159,6 +160,7 @@ async def test_claimed_instances_are_not_evicted(world: World) -> None:
         await world.gone(BUDGETS, INSTANCES)
 
 
+@pytest.mark.slow
 async def test_the_helper_is_not_evicted_before_those_beside_it(world: World) -> None:
     """It may go when the last of them has: nobody on its node needs it any more."""
     await world.ready_workload()

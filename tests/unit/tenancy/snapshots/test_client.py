@@ -234,6 +234,7 @@ async def test_an_answer_of_the_server_itself_is_not_the_helpers(house: House) -
         await client.delete_file(INSTANCE, "/workspace/a")
 
 
+@pytest.mark.slow
 async def test_what_does_not_pass_the_api_server(house: House) -> None:
     """Names that are no text, and bodies that are too large, are refused before they are sent."""
     client = await through_proxy(house)

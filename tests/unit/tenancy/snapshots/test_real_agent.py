@@ -27,6 +27,8 @@ from tests.security.archives.hostile import END, file, symlink
 from tests.unit.node.agent.agent_fixture import SECRET, Rig, running
 from tests.unit.node.helper.helper_fixture import INSTANCE, SPEC, House, placed
 
+pytestmark = pytest.mark.processes
+
 
 def client(house: House) -> SnapshotClient:
     return SnapshotClient(house.client, Direct(house.client), Agents(house.client))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time
 from boilerhouse.tenancy.claims.objects import CLAIMS
@@ -81,6 +83,7 @@ async def test_a_tenant_without_a_claim_is_404(rest: Rest) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "ClaimNotFound")
 
 
+@pytest.mark.slow
 async def test_a_claim_that_is_not_active(rest: Rest) -> None:
     """Its phase is the state, its detail the reason."""
     rest.world.kubelet.behaviour = lambda *_: None

@@ -53,6 +53,7 @@ def tar(archive: Path) -> bytes:
     return archive.read_bytes()
 
 
+@pytest.mark.processes
 async def test_an_image_comes_is_listed_and_goes(
     http: httpx2.AsyncClient, tar: bytes, store: ImageStore
 ) -> None:
@@ -70,6 +71,7 @@ async def test_an_image_comes_is_listed_and_goes(
     assert store.names() == ["app:1"]
 
 
+@pytest.mark.processes
 async def test_a_workload_that_waited_for_its_image_is_looked_at(
     http: httpx2.AsyncClient, tar: bytes, rest: Rest
 ) -> None:
@@ -82,6 +84,7 @@ async def test_a_workload_that_waited_for_its_image_is_looked_at(
     await rest.world.until(WORKLOADS, "web", lambda w: w.status.get("phase") == "Ready", timeout=5)
 
 
+@pytest.mark.processes
 async def test_what_is_no_image_is_refused(
     http: httpx2.AsyncClient, tar: bytes, store: ImageStore
 ) -> None:
@@ -102,6 +105,7 @@ def _files(store: ImageStore) -> list[Path]:
         return [path for path in Path(file.name).parent.iterdir() if str(path) != file.name]
 
 
+@pytest.mark.processes
 async def test_an_image_that_is_used_stays(
     http: httpx2.AsyncClient, tar: bytes, store: ImageStore
 ) -> None:
@@ -115,6 +119,7 @@ async def test_an_image_that_is_used_stays(
     assert "inst-alice" in kept.json()["error"]
 
 
+@pytest.mark.slow
 async def test_an_archive_beyond_the_limit_is_refused(
     http: httpx2.AsyncClient, store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +129,7 @@ async def test_an_archive_beyond_the_limit_is_refused(
     assert bad.status_code == 422 and "larger" in bad.json()["error"]
 
 
+@pytest.mark.processes
 async def test_a_server_that_stops_does_not_wait_for_an_import(
     rest: Rest, store: ImageStore, tmp_path: Path
 ) -> None:
@@ -149,6 +155,7 @@ async def test_a_cluster_has_no_image_store(rest: Rest) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "NoImageStore")
 
 
+@pytest.mark.processes
 async def test_the_command_line_of_images(rest: Rest, archive: Path, store: ImageStore) -> None:
     """`image import`, `ls` and `rm`, with bodies beyond what other calls may send."""
     house = dataclasses.replace(rest.house, shelf=LocalImages(store))
@@ -171,6 +178,7 @@ async def test_the_command_line_of_images(rest: Rest, archive: Path, store: Imag
     assert store.names() == ["mine:latest"]
 
 
+@pytest.mark.slow
 async def test_why_tells_what_a_claim_waits_for(rest: Rest) -> None:
     """`boilerhouse why claim/…` in sentences; what was never looked at is not found."""
     await rest.world.ready_workload()

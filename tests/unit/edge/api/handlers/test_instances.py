@@ -88,6 +88,7 @@ async def test_exec_feeds_stdin_and_sets_env(rest: Rest, instance: str) -> None:
     assert (await run(rest, instance, "ls", env={"A=B": "x"})).status_code == 400
 
 
+@pytest.mark.slow
 async def test_a_command_waits_until_the_instance_knows_whose_it_is(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ async def test_output_is_capped(rest: Rest, instance: str) -> None:
     assert (body["exitCode"], body["stderr"], body["truncated"]) == (3, "done\n", True)
 
 
+@pytest.mark.slow
 async def test_a_command_that_does_not_end_is_ended(rest: Rest, instance: str) -> None:
     """504 with what was written so far, and whether that is all; the node is told to let go."""
     answer = await run(rest, instance, "hang", timeoutSeconds=0.2)
@@ -183,6 +185,7 @@ async def test_exec_in_a_halted_instance_is_a_conflict(rest: Rest, instance: str
     assert json.loads(lines.text)["code"] == "InstanceHalted"
 
 
+@pytest.mark.slow
 async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:
     """No command, no strings, a NUL, a timeout out of range, an unknown field."""
     bodies: list[dict[str, Any]] = [
@@ -195,6 +198,7 @@ async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:
         assert answer.status_code == 400, (body, answer.text)
 
 
+@pytest.mark.slow
 async def test_too_many_commands_are_429(rest: Rest, instance: str) -> None:
     """Who finds no free place is told when to come again."""
     crowd = Shares("commands", 1)
@@ -206,6 +210,7 @@ async def test_too_many_commands_are_429(rest: Rest, instance: str) -> None:
     assert (await run(rest, instance, "echo")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_exec_streams_lines_of_json(rest: Rest, instance: str) -> None:
     """With Accept: application/x-ndjson the pieces come as they are written, the code last."""
     accept = {"accept": "application/x-ndjson"}
@@ -230,6 +235,7 @@ async def test_exec_streams_lines_of_json(rest: Rest, instance: str) -> None:
 AWKWARD = b"x\xff\xfe\0\r\n\xe2\x80\xa8y\xc2\x85\xe2\x80"
 
 
+@pytest.mark.slow
 async def test_exec_in_base64_is_exact(rest: Rest, instance: str) -> None:
     """Input and output of any bytes, whole, streamed, and of a command that is late."""
 
@@ -274,6 +280,7 @@ async def test_text_ends_with_what_could_not_be_read(rest: Rest, instance: str) 
     assert "".join(line["data"] for line in said[:-1]) == "a\ufffd"
 
 
+@pytest.mark.slow
 async def test_hanging_up_ends_the_command(rest: Rest, instance: str) -> None:
     """A caller that goes away during exec or logs -f leaves nothing running."""
     async with rest.served() as address, httpx2.AsyncClient(base_url=address) as http:

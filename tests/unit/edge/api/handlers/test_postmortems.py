@@ -53,6 +53,7 @@ async def crash(rest: Rest, instance: str) -> None:
     await rest.world.client.merge_patch(PODS, instance, {"status": status}, subresource="status")
 
 
+@pytest.mark.slow
 async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> None:
     """How it ended, the end of that life's log, an Event; and it outlives the instance."""
     await rest.world.ready_workload()

@@ -70,6 +70,7 @@ async def test_neither_side_gets_what_is_not_its_own(keyed: Rest) -> None:
     assert "allow-same-origin" not in policy
 
 
+@pytest.mark.slow
 async def test_a_request_is_activity_from_beginning_to_end(rest: Rest) -> None:
     """An answer that goes on keeps its instance from being idle."""
     name = await claimed(rest, idle={"timeoutSeconds": 2})
@@ -82,6 +83,7 @@ async def test_a_request_is_activity_from_beginning_to_end(rest: Rest) -> None:
     await rest.world.claimed(name, "Released")
 
 
+@pytest.mark.slow
 async def test_who_went_idle_is_woken(rest: Rest) -> None:
     """The request waits for the revived instance and is answered by it."""
     name = await claimed(rest, idle={"timeoutSeconds": 1})

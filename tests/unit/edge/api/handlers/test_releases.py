@@ -15,6 +15,8 @@ from boilerhouse.tenancy.claims.reading.holdings import phase_of
 from tests.unit.edge.api.conftest import Rest, archive, opened_helper, opened_rest, soon
 from tests.unit.edge.api.files import Files
 
+pytestmark = pytest.mark.slow
+
 WEB = {"workload": "web"}
 RELEASE = "/tenants/alice/release"
 

@@ -145,6 +145,7 @@ async def test_the_secrets_of_agents_are_left_alone(rest: Rest) -> None:
     assert (await rest.http.delete(f"/api/v1/secrets/{name}")).status_code == 409
 
 
+@pytest.mark.slow
 async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
     """How the house is doing, what was decided, and what can be asked."""
     await rest.world.ready_workload()
@@ -265,6 +266,7 @@ async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_pa
         assert (await rest.get("/snapshots")).status_code == 503
 
 
+@pytest.mark.slow
 async def test_a_body_that_drips_is_given_up(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     """408 and the end of the connection; one that comes slowly and steadily is taken."""
     monkeypatch.setattr("boilerhouse.edge.api.door.BODY_SECONDS", 1.0)
@@ -298,6 +300,7 @@ async def test_a_body_that_drips_is_given_up(rest: Rest, monkeypatch: pytest.Mon
     assert (await rest.get("/configmaps/drip")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_dead_background_task_is_seen_and_lives_again(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

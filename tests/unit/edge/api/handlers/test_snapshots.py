@@ -35,6 +35,7 @@ async def test_what_is_in_use_is_not_exchanged(rest: Rest, method: str) -> None:
     assert removed.status_code == 409
 
 
+@pytest.mark.slow
 async def test_a_claim_without_an_instance_yet_uses_its_files(rest: Rest) -> None:
     """Pending is in use: the instance that is coming may restore at any moment."""
     rest.world.kubelet.behaviour = lambda *_: None

@@ -49,6 +49,7 @@ async def test_the_timings_sum_to_their_total(rest: Rest) -> None:
     assert abs(sum(timings.values()) - total) < 0.01
 
 
+@pytest.mark.slow
 async def test_simultaneous_claims_of_one_tenant_give_one_instance(rest: Rest) -> None:
     """As many callers as may wait for one tenant, one Pod, and nobody fails."""
     await rest.world.ready_workload()
@@ -58,6 +59,7 @@ async def test_simultaneous_claims_of_one_tenant_give_one_instance(rest: Rest) -
     assert len(await rest.world.pods(tenant="alice")) == 1
 
 
+@pytest.mark.slow
 async def test_a_claim_that_takes_longer_is_202(rest: Rest) -> None:
     """After `wait` the answer is Pending, with the place to look again."""
     rest.world.kubelet.behaviour = lambda *_: None
@@ -161,6 +163,7 @@ async def test_tenants_are_listed_with_their_claims(rest: Rest) -> None:
     assert (await rest.get("/tenants/carol")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_claim_counts_as_activity(rest: Rest) -> None:
     """The annotation is on the Claim soon after, once for many calls."""
     await rest.world.ready_workload()
@@ -176,6 +179,7 @@ async def test_a_claim_counts_as_activity(rest: Rest) -> None:
     await soon(noted)
 
 
+@pytest.mark.slow
 async def test_a_caller_that_hangs_up_stops_waiting(rest: Rest) -> None:
     """The wait for a claim ends with the connection; the claim itself stays."""
     rest.world.kubelet.behaviour = lambda *_: None

@@ -49,6 +49,7 @@ async def test_kinds_are_served_again_after_a_restart(start: Start) -> None:
         assert refused.causes() == {("spec.size", "FieldValueTypeInvalid")}
 
 
+@pytest.mark.slow
 async def test_older_objects_are_seen_through_the_schema_of_today(start: Start) -> None:
     """Reads, lists and watches show a new default and hide a lost field; nothing is written."""
     async with start() as embedded:

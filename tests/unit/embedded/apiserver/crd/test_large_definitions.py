@@ -84,6 +84,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("properties", LARGE.values(), ids=LARGE)
 async def test_what_is_large_is_compiled_beside_the_loop(api: Api, properties: Body) -> None:
     """It is taken and served at once, and others are answered meanwhile."""

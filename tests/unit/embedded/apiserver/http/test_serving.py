@@ -302,6 +302,7 @@ async def test_a_connection_that_never_asks_is_closed(
 HALF = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf"
 
 
+@pytest.mark.slow
 async def test_a_body_that_stops_is_not_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +321,7 @@ async def test_a_body_that_stops_is_not_waited_for(
     writer.close()
 
 
+@pytest.mark.slow
 async def test_a_body_that_drips_is_answered_and_cut_off(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +335,7 @@ async def test_a_body_that_drips_is_answered_and_cut_off(
     writer.close()
 
 
+@pytest.mark.slow
 async def test_the_rest_of_a_refused_body_is_not_read_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,6 +357,7 @@ async def test_the_rest_of_a_refused_body_is_not_read_for_ever(
     writer.close()
 
 
+@pytest.mark.slow
 async def test_empty_lines_do_not_keep_a_connection(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +373,7 @@ async def test_empty_lines_do_not_keep_a_connection(
     writer.close()
 
 
+@pytest.mark.slow
 async def test_a_session_outlives_every_deadline(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ async def opened(directory: Path, **options: Any) -> AsyncIterator[House]:
         await store.close()
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_never_holds_up_a_writer_or_another_reader(tmp_path: Path) -> None:
     """Fifty watchers that read nothing: every write succeeds, a reader that reads gets them all,
     and who comes back to a stalled watch reads whole lines and then 410."""
@@ -148,6 +149,7 @@ async def test_a_watcher_that_does_not_read_holds_little(tmp_path: Path) -> None
         await asyncio.gather(watch, return_exceptions=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selector", ["", "&labelSelector=nobody%3Dhas"])
 async def test_one_that_catches_up_lets_others_run_in_between(
     tmp_path: Path, selector: str

@@ -12,6 +12,8 @@ from boilerhouse.embedded.apiserver.request import rendering
 from boilerhouse.platform.kube.wire import YAML
 from tests.contract.driver import Answer, Api
 
+pytestmark = pytest.mark.slow
+
 DATA = {f"key-{number}": f"value-{number}" for number in range(20_000)}
 LARGE = yaml.dump(
     {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "large"}, "data": DATA},

@@ -14,6 +14,7 @@ def _count(verb: str, resource: str, code: str) -> float:
     return REGISTRY.get_sample_value("boilerhouse_apiserver_requests_total", labels) or 0.0
 
 
+@pytest.mark.slow
 async def test_requests_are_counted_by_verb_resource_and_code(api: Api) -> None:
     """Lists and watches are verbs of their own; failures count as what they are."""
     watched = ("WATCH", "configmaps", "200")

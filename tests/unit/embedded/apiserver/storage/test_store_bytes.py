@@ -86,6 +86,7 @@ async def test_past_versions_leave_the_disk_by_bytes(
     assert on_disk(tmp_path) < (10 + 1 + 5 + 2) * (LARGE + 200)
 
 
+@pytest.mark.slow
 async def test_a_start_keeps_to_the_bytes_and_trims_what_is_too_much(tmp_path: Path) -> None:
     """Data with more history than is allowed now loads in little memory, and leaves the disk."""
     store = await Store.open(tmp_path)
@@ -104,6 +105,7 @@ async def test_a_start_keeps_to_the_bytes_and_trims_what_is_too_much(tmp_path: P
     assert on_disk(tmp_path) < 15 * LARGE
 
 
+@pytest.mark.slow
 async def test_a_trim_that_fails_is_done_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +137,7 @@ async def test_a_batch_is_bounded_by_bytes(tmp_path: Path) -> None:
     await store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.stalls  # it reads everything in one turn, and traces each allocation
 async def test_old_versions_are_kept_as_bytes_however_often_they_are_read(tmp_path: Path) -> None:
     """Readers far behind decode old versions for themselves: the history does not grow by it."""

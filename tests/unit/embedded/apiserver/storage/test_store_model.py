@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from boilerhouse.embedded.apiserver.storage import store as store_module
 from boilerhouse.embedded.apiserver.storage.store import Expired, Key, Put, Remove, Store
 
+pytestmark = pytest.mark.slow
+
 NAMES = st.sampled_from([Key("pods", "x", "a"), Key("pods", "y", "a"), Key("nodes", "", "n")])
 TRANSACTION = st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=4)
 STEPS = st.lists(st.one_of(TRANSACTION, st.just("restart")), max_size=25)

@@ -254,6 +254,7 @@ async def test_the_log_does_not_grow_without_end(
     assert (tmp_path / "kube.db").stat().st_size > 200_000
 
 
+@pytest.mark.slow
 async def test_the_log_does_not_grow_from_killed_life_to_killed_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def store(tmp_path: Path) -> ImageStore:
     return ImageStore(tmp_path / "images", FakeClock())
 
 
+@pytest.mark.processes
 def test_a_docker_archive_is_imported_under_its_names(store: ImageStore, tmp_path: Path) -> None:
     """What `docker save` wrote is there with its configuration and its files."""
     path = docker_archive(tmp_path / "a.tar", [BASE, TOP], ["shop:1", "shop:new"], **SETTINGS)
@@ -69,6 +70,7 @@ def test_a_docker_archive_is_imported_under_its_names(store: ImageStore, tmp_pat
     assert resolve_user(image.config.user, image.layers) == (33, 34)
 
 
+@pytest.mark.processes
 def test_an_oci_layout_is_imported(store: ImageStore, tmp_path: Path) -> None:
     """A layout is taken as a tar, with gzipped layers, for this machine only."""
     path = oci_layout(tmp_path / "layout", [BASE, TOP], "shop")
@@ -77,6 +79,7 @@ def test_an_oci_layout_is_imported(store: ImageStore, tmp_path: Path) -> None:
     assert (image.layers[0] / "etc/passwd").exists()
 
 
+@pytest.mark.processes
 def test_an_image_survives_a_restart_and_is_found_without_its_tag(
     store: ImageStore, tmp_path: Path
 ) -> None:
@@ -86,6 +89,7 @@ def test_an_image_survives_a_restart_and_is_found_without_its_tag(
     assert again.get("shop") == store.get("shop:latest") is not None
 
 
+@pytest.mark.processes
 def test_layers_are_shared_and_go_with_their_last_image(store: ImageStore, tmp_path: Path) -> None:
     """A layer stays while any image has it, and its size counts for each."""
     store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
@@ -102,6 +106,7 @@ def test_layers_are_shared_and_go_with_their_last_image(store: ImageStore, tmp_p
     assert store.remove("b") is False
 
 
+@pytest.mark.processes
 def test_a_repeated_layer_counts_at_its_topmost_place(store: ImageStore, tmp_path: Path) -> None:
     """Each layer is stacked once, as overlayfs demands, where its last occurrence was."""
     path = docker_archive(tmp_path / "a.tar", [TOP, BASE, TOP], ["a"])
@@ -109,6 +114,7 @@ def test_a_repeated_layer_counts_at_its_topmost_place(store: ImageStore, tmp_pat
     assert [(layer / "app").exists() for layer in image.layers] == [False, True]
 
 
+@pytest.mark.processes
 def test_an_image_in_use_is_not_removed(store: ImageStore, tmp_path: Path) -> None:
     """Removal is refused, naming the user, until the last one has let go."""
     (image,) = store.import_image(docker_archive(tmp_path / "a.tar", [BASE], ["a"]))
@@ -119,6 +125,7 @@ def test_an_image_in_use_is_not_removed(store: ImageStore, tmp_path: Path) -> No
     assert store.remove("a") is True
 
 
+@pytest.mark.processes
 def test_a_replaced_name_keeps_the_layers_of_what_still_runs(
     store: ImageStore, tmp_path: Path
 ) -> None:
@@ -129,6 +136,7 @@ def test_a_replaced_name_keeps_the_layers_of_what_still_runs(
     assert old.layers[0].is_dir()
 
 
+@pytest.mark.processes
 def test_a_damaged_layer_is_refused_and_nothing_is_left(store: ImageStore, tmp_path: Path) -> None:
     """Content that is not what the image says never becomes an image."""
     path = docker_archive(tmp_path / "a.tar", [BASE], ["a"])
@@ -145,6 +153,7 @@ def test_a_damaged_layer_is_refused_and_nothing_is_left(store: ImageStore, tmp_p
     assert list((tmp_path / "images" / "layers").iterdir()) == []
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -270,6 +279,7 @@ def test_an_oversized_header_is_refused_unread(tmp_path: Path) -> None:
         unpacked(tmp_path, info.tobuf(tarfile.USTAR_FORMAT) + bytes(1024))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("user", "ids"),
     [("", (0, 0)), ("7", (7, 0)), ("33", (33, 34)), ("7:8", (7, 8)), ("web:9", (33, 9))],
@@ -282,6 +292,7 @@ def test_users_are_numbers_or_names_of_the_image(
     assert resolve_user(user, image.layers) == ids
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("user", ["nobody-here", "web:no-group", "99999999999"])
 def test_an_unknown_user_is_refused(store: ImageStore, tmp_path: Path, user: str) -> None:
     """A user the image does not have is an error that names it."""
@@ -290,6 +301,7 @@ def test_an_unknown_user_is_refused(store: ImageStore, tmp_path: Path, user: str
         resolve_user(user, image.layers)
 
 
+@pytest.mark.processes
 async def test_an_import_holds_nothing_that_the_event_loop_takes(
     store: ImageStore, tmp_path: Path
 ) -> None:
@@ -310,6 +322,7 @@ async def test_an_import_holds_nothing_that_the_event_loop_takes(
     assert not list((tmp_path / "images").glob(".import-*"))
 
 
+@pytest.mark.processes
 def test_what_an_import_counts_on_stays_until_it_is_through(
     store: ImageStore, tmp_path: Path
 ) -> None:
@@ -327,6 +340,7 @@ def test_what_an_import_counts_on_stays_until_it_is_through(
     assert [layer.is_dir() for layer in image.layers] == [True, True]
 
 
+@pytest.mark.processes
 def test_two_imports_of_one_image_at_a_time(store: ImageStore, tmp_path: Path) -> None:
     """Both succeed, and what one has unpacked too many is gone."""
     path = docker_archive(tmp_path / "a.tar", [BASE, TOP], ["a"])
@@ -336,6 +350,7 @@ def test_two_imports_of_one_image_at_a_time(store: ImageStore, tmp_path: Path) -
     assert sorted(first[0].layers) == sorted((tmp_path / "images" / "layers").iterdir())
 
 
+@pytest.mark.processes
 def test_layers_that_are_being_deleted_cannot_be_held(
     store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

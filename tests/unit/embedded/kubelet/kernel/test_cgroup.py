@@ -144,6 +144,7 @@ def test_several_who_start_at_once_sweep_together(tmp_path: Path, proc: Path) ->
     assert not any(directory.exists() for directory in dead)
 
 
+@pytest.mark.processes
 def test_who_outlived_the_killed_is_killed(tmp_path: Path, proc: Path) -> None:
     """A process in a group of somebody dead would keep it from being removed for ever."""
     own = split(tmp_path, proc)
@@ -157,6 +158,7 @@ def test_who_outlived_the_killed_is_killed(tmp_path: Path, proc: Path) -> None:
         assert orphan.wait(10) == -9
 
 
+@pytest.mark.processes
 def test_a_start_waits_a_moment_for_what_the_killed_left(
     tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ def marked(directory: Path) -> bool:
     return "T" in listed.stdout.partition(" ")[0]
 
 
+@pytest.mark.processes
 def test_a_directory_is_marked_where_the_file_system_knows_how(tmp_path: Path) -> None:
     """As chattr would; again does no harm. Elsewhere nothing happens."""
     if shutil.which("lsattr") is None:

@@ -49,6 +49,7 @@ def test_what_a_tree_lies_in_is_not_touched(tmp_path: Path) -> None:
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("levels", "name"), [(1_500, "d"), (25_000, "d"), (130, "n" * 200)], ids=str
 )
@@ -125,6 +126,7 @@ def immutable(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["chattr", "-i", file], check=True)
 
 
+@pytest.mark.processes
 def test_what_cannot_be_removed_is_named_and_the_rest_goes(immutable: Path) -> None:
     """One stubborn file does not keep the disk full."""
     tree = immutable.parent.parent

@@ -89,6 +89,7 @@ def test_a_stream_that_somebody_keeps_open_can_be_cut(pump: Pump) -> None:
         os.close(fd)
 
 
+@pytest.mark.slow
 def test_a_flood_is_slowed_and_others_are_not(pump: Pump, clock: FakeClock) -> None:
     """Beyond the allowance nothing is read until time has passed; other containers go on."""
     heard, _, out, err = carried(pump)

@@ -152,6 +152,7 @@ def test_bubblewrap_comes_with_the_package() -> None:
         assert Path(found.libraries).is_dir()
 
 
+@pytest.mark.processes
 def test_an_old_bubblewrap_of_the_system_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

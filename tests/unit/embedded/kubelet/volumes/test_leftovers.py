@@ -17,6 +17,8 @@ from boilerhouse.embedded.kubelet.volumes.leftovers import Leftovers
 from tests.deep import dig, somewhere
 from tests.e2e.tenants import eventually
 
+pytestmark = pytest.mark.processes
+
 
 class Yard:
     """Directories of Pods, on the disk and in memory, and who was forgotten and what was told."""

@@ -117,6 +117,7 @@ def test_a_full_machine_lowers_a_limit_to_what_is_used_and_a_bit() -> None:
     assert LIMIT.at_most(8 * MB, 49, DiskLimit(MB, 4)) == LIMIT
 
 
+@pytest.mark.slow
 async def test_on_a_full_machine_who_writes_on_is_frozen(tmp_path: Path) -> None:
     """Not for what it had before; until the machine has room, or it removes what it wrote."""
     async with limited(tmp_path) as rig:
@@ -138,6 +139,7 @@ async def test_on_a_full_machine_who_writes_on_is_frozen(tmp_path: Path) -> None
         assert (await usage(rig)).full == ""
 
 
+@pytest.mark.slow
 async def test_a_full_machine_and_a_full_disk_of_its_own(tmp_path: Path) -> None:
     """Its own is told, and outlasts the machine's."""
     async with limited(tmp_path) as rig:
@@ -179,6 +181,7 @@ async def test_a_larger_limit_thaws_and_a_smaller_one_does_nothing(tmp_path: Pat
         assert (await rig.ask("GET", "/usage", ("diskGb", "much"))).status == 400
 
 
+@pytest.mark.slow
 async def test_a_raised_limit_outlives_the_agent(tmp_path: Path) -> None:
     """One that is started again with the Pod's first limit freezes nobody who has room by now."""
     async with limited(tmp_path) as rig:
@@ -205,6 +208,7 @@ async def test_a_raised_limit_that_cannot_be_noted_holds_all_the_same(tmp_path: 
         assert (await usage(rig, gb=1)).limit == 1 << 30
 
 
+@pytest.mark.processes
 async def test_a_save_takes_over_and_gives_back(tmp_path: Path) -> None:
     """Everything is saved; if the save comes to nothing, it is frozen for its disk as before."""
     async with limited(tmp_path) as rig:
@@ -246,6 +250,7 @@ async def test_a_tenant_that_ended_may_start_and_is_frozen_then(tmp_path: Path) 
         await until_frozen(rig)
 
 
+@pytest.mark.processes
 async def test_one_that_starts_above_its_limit_may_come_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +267,7 @@ async def test_one_that_starts_above_its_limit_may_come_up(
         await until_frozen(rig)
 
 
+@pytest.mark.processes
 async def test_one_that_cleans_up_while_it_starts_is_not_frozen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +290,7 @@ async def test_one_that_cleans_up_while_it_starts_is_not_frozen(
         assert "freeze, exec allowed" not in tenants.story
 
 
+@pytest.mark.slow
 async def test_commands_that_write_on_are_frozen_until_they_end(tmp_path: Path) -> None:
     """By 5 % of the limit on top of what was there; what they delete is never held against them."""
     async with limited(tmp_path) as rig:
@@ -363,6 +370,7 @@ def holding(file: Path, script: str) -> Iterator[int]:
         process.stdout.close()
 
 
+@pytest.mark.processes
 async def test_files_that_are_open_and_have_no_name_count(tmp_path: Path) -> None:
     """Once each, whoever has them open; not those of other file systems."""
     async with limited(tmp_path) as rig:
@@ -376,6 +384,7 @@ async def test_files_that_are_open_and_have_no_name_count(tmp_path: Path) -> Non
             assert (told.full, told.unlinked) == ("disk", 9 * MB)
 
 
+@pytest.mark.processes
 def test_files_of_a_root_file_system_count_if_that_is_wanted(tmp_path: Path) -> None:
     """Of a process in an image they lie on that image's own layer."""
     root = Path("/").stat().st_dev
@@ -386,6 +395,7 @@ def test_files_of_a_root_file_system_count_if_that_is_wanted(tmp_path: Path) -> 
         assert list(unlinked([pid], set(), with_roots=True).values()) == [9 * MB]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at what is mapped")
 def test_files_that_are_only_mapped_count_too(tmp_path: Path) -> None:
     """A tenant that closes what it has mapped keeps its room all the same."""
@@ -416,6 +426,7 @@ async def told_is(rig: Rig, full: str) -> bool:
     return (await usage(rig, gb=1)).full == full
 
 
+@pytest.mark.slow
 async def test_with_a_quota_a_full_tenant_runs_on(tmp_path: Path) -> None:
     """It is told and takes no more files, until there is room; nothing is frozen."""
     quota = CountedQuota()
@@ -449,6 +460,7 @@ async def test_a_larger_disk_is_a_larger_quota_and_stays(tmp_path: Path) -> None
         assert (await usage(rig)).limit == 3 << 30
 
 
+@pytest.mark.processes
 async def test_a_restore_knows_no_quota(tmp_path: Path) -> None:
     """It is lifted until the files are there, also those that the tenant's start waits for."""
     quota, body = CountedQuota(), archive(a=b"a")
@@ -477,6 +489,7 @@ async def test_what_is_above_its_quota_has_room_to_start(tmp_path: Path) -> None
         assert quota.limits[-1] == DiskLimit(LIMIT.bytes, 132)
 
 
+@pytest.mark.slow
 async def test_a_quota_that_fails_is_none(tmp_path: Path) -> None:
     """Then the tenant is counted by a walk, and frozen."""
     quota = CountedQuota()
@@ -489,6 +502,7 @@ async def test_a_quota_that_fails_is_none(tmp_path: Path) -> None:
         await until_frozen(rig)
 
 
+@pytest.mark.slow
 async def test_a_full_machine_freezes_who_has_a_quota_too(tmp_path: Path) -> None:
     """A quota is no right to what is not there."""
     quota = CountedQuota()

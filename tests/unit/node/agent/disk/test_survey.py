@@ -124,6 +124,7 @@ async def test_what_is_not_there_has_not_changed(rig: Rig) -> None:
     assert changes.complete and changes.newest is not None
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("mode", [0o000, 0o444], ids=["closed", "no entry"])
 @pytest.mark.parametrize("where", ["", "d", "d/e"])
 def test_what_may_not_be_read_is_named(tmp_path: Path, mode: int, where: str) -> None:
@@ -196,6 +197,7 @@ async def test_a_large_tree_is_counted_to_its_end(tmp_path: Path) -> None:
     assert (usage.entries, usage.inodes) == (1000, 1001)
 
 
+@pytest.mark.processes
 async def test_no_tree_is_too_deep() -> None:
     """Neither for counting nor for the newest change, and few descriptors do."""
     with somewhere() as room:

@@ -47,6 +47,7 @@ def test_everything_but_pause_and_agent_is_the_tenants(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.processes
 def test_on_a_real_proc() -> None:
     """The kernel's own files are understood; a child of ours is the agent's, our parent is not."""
     with subprocess.Popen(["sleep", "60"]) as child:
@@ -68,6 +69,7 @@ def namespace() -> list[str]:
     return command
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("story", STORIES)
 def test_in_a_process_namespace(namespace: list[str], story: str) -> None:
     """What is halted stands still however it forks, goes on after, and never stays half halted."""

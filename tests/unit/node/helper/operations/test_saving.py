@@ -246,6 +246,7 @@ async def test_so_many_at_a_time_in_turn(tmp_path: Path) -> None:
         assert all(saved.current for saved in await asyncio.gather(*saves))
 
 
+@pytest.mark.slow
 async def test_who_does_not_come_to_rest_keeps_nobody_waiting(tmp_path: Path) -> None:
     """It has no place while it is only being halted, and takes its turn again after that."""
     async with working(tmp_path / "s", Capacity(saves=1)) as bench:
@@ -269,6 +270,7 @@ async def test_who_does_not_come_to_rest_keeps_nobody_waiting(tmp_path: Path) ->
         assert (await waiting).current
 
 
+@pytest.mark.slow
 async def test_a_helper_that_stops_while_a_tenant_is_halted(tmp_path: Path) -> None:
     """Nothing is left of a save that has no place."""
     async with working(tmp_path / "s", Capacity(saves=1)) as bench:

@@ -90,6 +90,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(1, 3))
 @settings(max_examples=100, deadline=None)
 def test_the_newest_contents_are_all_there(steps: list[tuple[str, int]], keep: int) -> None:

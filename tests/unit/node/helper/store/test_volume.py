@@ -17,6 +17,7 @@ from boilerhouse.platform.rpc.refusal import Refused
 from tests.unit.node.agent.agent_fixture import open_descriptors
 
 
+@pytest.mark.slow
 def test_one_helper_at_a_time(tmp_path: Path) -> None:
     """A second one waits, and gives up with a sentence if the first does not let go."""
     first = Volume.open(tmp_path)

@@ -55,6 +55,7 @@ def test_a_result_is_of_one_thing() -> None:
     assert results.get(Key("sim", "other"), "life 1") is None
 
 
+@pytest.mark.slow
 def test_results_are_bounded() -> None:
     """The oldest goes; its step is done again."""
     results: Results[int] = Results()
