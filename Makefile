@@ -1,5 +1,6 @@
 # setup   a ready .venv in the clone          up            run Boilerhouse on this machine
-# test    everything; CI runs this            check         format, lint, types, layers, fresh files, fast tests
+# test    everything; CI runs this            check         lint and the fast tests, within a minute
+# lint    format, types, layers, fresh files  coverage      every branch of what decides and builds
 # gen     write the generated files           bench / soak  measure / long fault runs
 # gameday attacks on a live `up`: what held
 # cluster, cluster-down, e2e, image           a real Kubernetes node for tests, the suite on it, our image
@@ -25,10 +26,10 @@ CA_BUNDLE = $(or $(SSL_CERT_FILE),$(firstword $(wildcard /etc/ssl/certs/ca-certi
 # Tests start hundreds of Pythons: each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up test check decided gen lock bench soak gameday cluster cluster-down image e2e looked-over binaries
+.PHONY: help setup up test check fast lint format types layers generated coverage gen lock bench soak gameday cluster cluster-down image e2e binaries
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 $(UV):
 	@echo 'bringing uv into .tools' >&2
@@ -52,27 +53,40 @@ up: setup
 gen: setup
 	@$(BIN)/python -m boilerhouse.main gen
 
-# What needs no test to be seen: format, lint, types, layers, generated files.
-looked-over: setup
+# What needs no test to be seen.
+lint: format types layers generated
+
+format: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary src tests cluster bench gameday tools
+
+types: setup
+	@$(BIN)/mypy --no-error-summary
+
+layers: setup
 	@$(BIN)/lint-imports > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+
+generated: setup
 	@$(BIN)/python -m boilerhouse.main gen --check
 
 # Every branch of decisions and builders, by the tests that are about them.
-DECIDED := tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/tenancy/snapshots/test_build.py tests/unit/tenancy/snapshots/test_keeper.py \
+DECISIONS := tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/tenancy/snapshots/test_build.py tests/unit/tenancy/snapshots/test_keeper.py \
 	tests/unit/tenancy/idle/test_explain.py tests/unit/tenancy/idle/test_verdict.py tests/unit/tenancy/instances tests/unit/tenancy/networks tests/unit/tenancy/pools tests/unit/tenancy/postmortems tests/unit/tenancy/triggers tests/unit/tenancy/workloads
-decided: setup
-	@$(BIN)/coverage run -m pytest --quiet $(DECIDED) > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }
-	@$(BIN)/coverage report > .venv/decided.txt || { cat .venv/decided.txt; exit 1; }
+coverage: setup
+	@$(BIN)/coverage run -m pytest --quiet $(DECISIONS) > .venv/coverage.txt || { cat .venv/coverage.txt; exit 1; }
+	@$(BIN)/coverage report > .venv/coverage.txt || { cat .venv/coverage.txt; exit 1; }
 
-check: looked-over decided
-	@$(BIN)/pytest --quiet -m "not real and not node and not slow and not soak" $(ARGS)
+# Lint beside the tests: types are longest in coming where nothing is cached.
+check: setup
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target lint fast
 
-# In lanes beside each other. What fails is tried once more by itself: real processes on a busy
-# machine miss deadlines. Both runs are printed, so a test that needs its second chance is seen.
-test: looked-over decided binaries
+# What uses no process and takes at most 0.3 s: CONTRIBUTING.md has the rule.
+FAST := not processes and not slow and not soak
+fast: setup
+	@$(BIN)/pytest --quiet --numprocesses=2 --dist=loadfile -m "$(FAST)" $(ARGS)
+
+# In lanes beside each other. A test that uses processes and fails is tried once more by itself.
+test: lint coverage binaries
 	@$(BIN)/python -m tests $(ARGS)
 
 # A real Kubernetes to test against: once, some ten minutes, into the user's cache directory.
