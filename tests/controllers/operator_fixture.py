@@ -22,6 +22,7 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.core.names import NAMESPACE
 from boilerhouse.embedded.apiserver.inprocess import InProcess
 from boilerhouse.embedded.apiserver.storage.store import Store
+from boilerhouse.operator.declaration import Declaration, Loop, sources
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
@@ -30,6 +31,7 @@ from boilerhouse.platform.kube.resources import NODES, PODS, Key, Resource
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.manager import Manager
+from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.instances.identity import Identity
@@ -300,6 +302,16 @@ async def make_node(client: Client, name: str = NODE) -> None:
     await client.create(NODES, {"metadata": {"name": name}})
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
     await client.merge_patch(NODES, name, {"status": {"conditions": [ready]}}, subresource="status")
+
+
+class Kept:
+    """Controllers by themselves, as they are declared, with all that they watch."""
+
+    def __init__(self, clock: Clock, *declared: Declaration[Any, Any]) -> None:
+        loop = Loop(clock, rng(1), Recorder(), Gate())
+        self.declared = declared
+        self.controllers = [loop.controller(one) for one in declared]
+        self.manager = Manager(sources=sources(declared), controllers=self.controllers)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.leader import Elector, LeaseTiming
+from boilerhouse.platform.kube.resources import NETWORK_POLICIES as POLICIES
 from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.platform.kube.status import Forbidden
 from boilerhouse.platform.loop.controller import Controller
@@ -28,7 +29,6 @@ from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.platform.serving.listening import bind
 from boilerhouse.run.household import Means, household, operator_of
 from boilerhouse.tenancy.networks.build import INGRESS
-from boilerhouse.tenancy.networks.keep import POLICIES
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
 from tests.controllers.operator_fixture import World, opened, running, started

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 from cluster.images import BUSYBOX
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.node.helper.layout import POD, VOLUME_CLAIM
+from boilerhouse.operator.keepers import helper
 from boilerhouse.platform.kube import kinds
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import from_kubeconfig
@@ -31,8 +32,6 @@ from boilerhouse.platform.kube.resources import (
     Resource,
 )
 from boilerhouse.platform.kube.transport import Http
-from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.rpc.message import Handler
 from boilerhouse.run.kubelet import kubelet_settings
 from boilerhouse.run.product import Product
@@ -41,9 +40,9 @@ from boilerhouse.tenancy.instances.settings import Settings
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.client import HelperClient
-from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
 from boilerhouse.tenancy.snapshots.routes import Proxied
 from boilerhouse.tenancy.workloads.model import WorkloadSpec
+from tests.controllers.operator_fixture import Kept
 from tests.embedded_fixture import open_world
 from tests.waiting import until, until_found
 
@@ -94,14 +93,7 @@ class Stage:
     @asynccontextmanager
     async def keeping(self) -> AsyncIterator[None]:
         """Keep a helper, and begin when it is ready."""
-        keeper = HelperKeeper(
-            self.client,
-            self.helper_settings,
-            clock=SystemClock(),
-            chance=rng(1),
-            recorder=Recorder(),
-        )
-        manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
+        manager = Kept(SystemClock(), helper(self.client, self.helper_settings)).manager
         stopping = asyncio.Event()
         running = asyncio.create_task(manager.run(stopping))
         try:

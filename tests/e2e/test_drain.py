@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.platform.kube.client import ALL, Client
+from boilerhouse.platform.kube.resources import DISRUPTION_BUDGETS as BUDGETS
 from boilerhouse.platform.kube.resources import NODES, PODS
 from boilerhouse.platform.kube.status import NotFound, TooManyRequests
 from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES
-from boilerhouse.tenancy.disruptions.keep import BUDGETS
 from tests.e2e.kubectl import Kubectl, binary
 from tests.e2e.snapshots_fixture import Home, soon
 

@@ -1,4 +1,4 @@
-"""Who is woken by what: events of informers become keys of controllers.
+"""Which keys of which controller a change concerns.
 
 workload ─► itself, its pools, claims that wait for it
 claim    ─► itself, its workload; when it is over, whoever it kept waiting
@@ -9,18 +9,16 @@ Waking one too many costs a pass that finds nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import TypeVar
 
 from boilerhouse.core import names
 from boilerhouse.operator.ties import keeps
 from boilerhouse.platform.kube.cache import Change, Index, by_label
-from boilerhouse.platform.kube.informer import Informer
-from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.kinds import Object, Pod
 from boilerhouse.platform.kube.news import News
-from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.queue import KeyedQueue
+from boilerhouse.platform.kube.resources import Key, key_of
 from boilerhouse.platform.loop.setbacks import Setbacks
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.objects import Claim
@@ -29,21 +27,15 @@ from boilerhouse.tenancy.claims.reading.holdings import phase_of, tenancy
 from boilerhouse.tenancy.pools.objects import Pool
 from boilerhouse.tenancy.workloads.objects import Workload
 
-# A pool looks at all its Pods in each pass, a workload at its whole spec. So that a burst of claims
-# is one pass and not one for each claim, what happens within this time is looked at together.
-MERGED = timedelta(milliseconds=20)
+T = TypeVar("T", bound=Object)
 
 _by_pool = by_label(names.POOL)
 
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """The queues of the controllers, and the indexes that say who is concerned."""
+    """The indexes that say who is concerned."""
 
-    workloads: KeyedQueue[Key]
-    pools: KeyedQueue[Key]
-    claims: KeyedQueue[Key]
-    secrets: KeyedQueue[Key]
     by_intent: Index[Claim]  # claims by the Pod they mean
     by_workload: Index[Claim]
     by_tenancy: Index[Claim]
@@ -52,65 +44,60 @@ class Waking:
     news: News[Claim]
     hurry: Callable[[Key], None]  # to save a claim's files: its instance is going
 
-    def listen(
-        self,
-        workloads: Informer[Workload],
-        pools: Informer[Pool],
-        claims: Informer[Claim],
-        pods: Informer[Pod],
-    ) -> None:
-        """Be told of every change from now on."""
-        workloads.subscribe(self._workload_changed)
-        pools.subscribe(lambda change: self.pools.add(change.key))
-        claims.subscribe(self._claim_changed)
-        pods.subscribe(self._pod_changed)
+    def pools_of_workload(self, change: Change[Workload]) -> Iterable[Key]:
+        return map(key_of, self.pools_by_workload.get(change.key.name))
 
-    def _workload_changed(self, change: Change[Workload]) -> None:
-        self.workloads.add(change.key)
-        for pool in self.pools_by_workload.get(change.key.name):
-            self.pools.add(Key(pool.metadata.namespace, pool.metadata.name))
+    def claims_of_workload(self, change: Change[Workload]) -> Iterable[Key]:
+        """Those that wait for it."""
         for claim in self.by_workload.get(change.key.name):
             if phase_of(claim) in (ClaimPhase.PENDING, ClaimPhase.ERROR):
-                self.claims.add(Key(claim.metadata.namespace, claim.metadata.name))
+                yield key_of(claim)
 
-    def _claim_changed(self, change: Change[Claim]) -> None:
-        self.claims.add(change.key)
-        if change.new is not None and not keeps(change.new):
-            workload = Key(change.key.namespace, change.new.spec.workload_ref)
-            self.workloads.add_after(workload, MERGED)
+    def claims_of_claim(self, change: Change[Claim]) -> Iterable[Key]:
+        """Itself; and when it is over, those of the same tenant and workload, which may go on."""
+        yield change.key
         if change.new is not None and phase_of(change.new) != ClaimPhase.RELEASED:
             return
-        # It is over: whoever was kept waiting by it may go on.
-        for claim in (change.old, change.new):
-            if claim is None:
-                continue
-            workload = Key(change.key.namespace, claim.spec.workload_ref)
-            self.workloads.add_after(workload, MERGED)
+        for claim in _versions(change):
             for other in self.by_tenancy.get(tenancy(claim)):
-                key = Key(other.metadata.namespace, other.metadata.name)
-                if key != change.key:
-                    self.setbacks.clear(key)
-                    self.claims.add(key)
+                if key_of(other) != change.key:
+                    self.setbacks.clear(key_of(other))
+                    yield key_of(other)
 
-    def _pod_changed(self, change: Change[Pod]) -> None:
-        namespace, name = change.key
-        # In order, and each of them once: the Pod before and after mostly concern the same.
-        claims = [claim.metadata.name for claim in self.by_intent.get(name)]
-        pools: list[str] = []
+    def claims_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        """Those that mean it or carry it, in order, and each of them once."""
+        claims = [claim.metadata.name for claim in self.by_intent.get(change.key.name)]
         ending = False
-        for pod in (change.old, change.new):
-            if pod is not None:
-                claims += claim_of(pod)
-                pools += _by_pool(pod)
-                ending = ending or pod.metadata.deletion_timestamp is not None
-        for one in dict.fromkeys(claims):
-            claim = Key(namespace, one)
+        for pod in _versions(change):
+            claims += claim_of(pod)
+            ending = ending or pod.metadata.deletion_timestamp is not None
+        for name in dict.fromkeys(claims):
+            claim = Key(change.key.namespace, name)
             if ending:
                 self.hurry(claim)
-            self.claims.add(claim)
+            yield claim
             self.news.tell(claim)  # an Active claim may have been heard of before its Pod
-        for one in dict.fromkeys(pools):
-            self.pools.add_after(Key(namespace, one), MERGED)
-        if change.new is None:
-            secret = names.agent_secret_name(change.key.name)
-            self.secrets.add(Key(change.key.namespace, secret))
+
+
+def workload_of_claim(change: Change[Claim]) -> Iterable[Key]:
+    """The workload that a claim keeps no more."""
+    if change.new is None or not keeps(change.new):
+        for claim in _versions(change):
+            yield Key(change.key.namespace, claim.spec.workload_ref)
+
+
+def pool_of_pod(change: Change[Pod]) -> Iterable[Key]:
+    """The pools that it is or was in: mostly the same."""
+    pools = [name for pod in _versions(change) for name in _by_pool(pod)]
+    return [Key(change.key.namespace, name) for name in dict.fromkeys(pools)]
+
+
+def secret_of_pod(change: Change[Pod]) -> Iterable[Key]:
+    """The Secret of an agent whose Pod is gone."""
+    if change.new is None:
+        yield Key(change.key.namespace, names.agent_secret_name(change.key.name))
+
+
+def _versions(change: Change[T]) -> list[T]:
+    """Return the object before and after, as far as there is one."""
+    return [item for item in (change.old, change.new) if item is not None]

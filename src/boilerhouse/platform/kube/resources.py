@@ -121,10 +121,10 @@ STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", kinds.Stat
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", kinds.Lease)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", kinds.Bare)
 NETWORK_POLICIES = Resource(
-    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", kinds.Bare
+    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", kinds.Dynamic
 )
 DISRUPTION_BUDGETS = Resource(
-    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", kinds.Bare
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", kinds.Dynamic
 )
 CRDS = Resource(
     "apiextensions.k8s.io",

@@ -3,9 +3,10 @@
     label boilerhouse.dev/network ─► what an instance may reach
     label boilerhouse.dev/managed ─► who may reach an instance
 
-A cluster whose network plugin enforces policies enforces these; the embedded kubelet reads the
-label itself and gives each Pod a network of its own, so there they are only stored. They are built
-whole, with every default written out: what the server hands back can be compared as it is.
+A cluster whose network plugin enforces policies enforces these; whether it does, nothing here can
+tell. The embedded kubelet reads the label itself and gives each Pod a network of its own, so there
+they are only stored. They are built whole, with every default written out: what the server hands
+back can be compared as it is.
 """
 
 from __future__ import annotations

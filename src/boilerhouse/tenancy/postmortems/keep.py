@@ -9,35 +9,32 @@ Best effort by nature: a node that is gone has no log to give, and then the repo
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import Clock, Random, parse_time, rfc3339
+from boilerhouse.core.clock import Clock, parse_time, rfc3339
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.events import Events
-from boilerhouse.platform.kube.informer import Informer, Timing
+from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Bare, Pod
-from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource
+from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource, key_of
 from boilerhouse.platform.kube.status import AlreadyExists, ApiError, Conflict, NotFound
-from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.instances.build import TENANT_CONTAINER
 from boilerhouse.tenancy.instances.seen import ClaimRef
 from boilerhouse.tenancy.postmortems import build
 from boilerhouse.tenancy.postmortems.deaths import Death, death_of, may_have_died
-from boilerhouse.tenancy.postmortems.decide import Delete, Plan, Seen, decide
+from boilerhouse.tenancy.postmortems.decide import Delete, Plan, Seen
 from boilerhouse.tenancy.postmortems.model import (
-    COMPONENT,
     DEATH,
     DIED_AT,
     LOG_LINES,
     MESSAGE_CHARACTERS,
-    POST_MORTEM,
     Report,
     secret_name,
 )
@@ -45,7 +42,7 @@ from boilerhouse.tenancy.postmortems.model import (
 log = structlog.get_logger(__name__)
 
 # Only their metadata: what is not read cannot leak from a cache.
-_SECRETS: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
+SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
 _LOG_LIMIT = 4 << 20  # of its end, before it is known which lines are of the life that ended
 
 
@@ -60,7 +57,7 @@ class Dead:
 
 
 class PostMortems:
-    """Two controllers, one of deaths and one of what was written, and the informer of those."""
+    """Deaths, and what was `written` of them: reads and applies for two controllers."""
 
     def __init__(
         self,
@@ -68,57 +65,28 @@ class PostMortems:
         *,
         pods: Informer[Pod],
         claims: Informer[Claim],
+        written: Informer[Bare],
         events: Events,
         clock: Clock,
-        chance: Random,
-        recorder: Recorder,
-        timing: Timing | None = None,
     ) -> None:
+        self.pods = pods
+        self.written = written
         self._client = client
-        self._pods = pods
         self._claims = claims
         self._events = events
         self._clock = clock
         self._noticed: dict[Key, tuple[Pod, str, Death]] = {}  # until it is written, by any replica
-        self.informer: Informer[Bare] = Informer(
-            client, _SECRETS, labels={COMPONENT: POST_MORTEM}, timing=timing
-        )
-        self._by_tenancy = self.informer.index(lambda secret: [_tenancy(secret)])
-        self.deaths: Controller[Key, Dead, bool] = Controller(
-            "deaths",
-            read=self._read_death,
-            decide=lambda dead: not dead.known,
-            apply=self._write,
-            keys=lambda: {
-                *self._noticed,
-                *(k for k, pod in pods.cache.items() if may_have_died(pod)),
-            },
-            clock=clock,
-            chance=chance,
-            recorder=recorder,
-            workers=2,
-            leader_only=True,
-        )
-        self.sweeper: Controller[Key, Seen, Plan] = Controller(
-            "postmortems",
-            read=self._read_kept,
-            decide=decide,
-            apply=self._sweep,
-            keys=lambda: list(self.informer.cache),
-            clock=clock,
-            chance=chance,
-            recorder=recorder,
-            workers=1,
-            leader_only=True,
-        )
-        pods.subscribe(self._pod_changed)
-        self.informer.subscribe(self._kept_changed)
+        self._by_tenancy = written.index(lambda secret: [_tenancy(secret)])
 
-    def _pod_changed(self, change: Change[Pod]) -> None:
+    def noticed(self) -> set[Key]:
+        """Return the instances that have died, or may have, and of which nothing is written."""
+        return {*self._noticed, *(k for k, p in self.pods.cache.items() if may_have_died(p))}
+
+    def died(self, change: Change[Pod]) -> Iterable[Key]:
         """Notice a death at once: a moment later the claim is Releasing, and the Pod is gone."""
         pod = change.new
         if pod is not None and may_have_died(pod) and self._notice(change.key, pod):
-            self.deaths.queue.add(change.key)
+            yield change.key
 
     def _notice(self, key: Key, pod: Pod) -> bool:
         ref = ClaimRef.parse(pod.metadata.annotations.get(names.CLAIM, ""))
@@ -126,25 +94,25 @@ class PostMortems:
         if claim is None or ref is None or claim.metadata.uid != ref.uid:
             return False
         death = death_of(pod, claim)
-        written = self.informer.get(key.namespace, secret_name(key.name))
+        written = self.written.get(key.namespace, secret_name(key.name))
         if death is None or (written is not None and _is_of(written, death)):
             return False
         self._noticed[key] = (pod, ref.name, death)
         return True
 
-    async def _read_death(self, key: Key) -> Dead | None:
+    async def read_death(self, key: Key) -> Dead | None:
         if key not in self._noticed:
-            pod = self._pods.cache.get(key)
+            pod = self.pods.cache.get(key)
             if pod is None or not self._notice(key, pod):
                 return None
         pod, claim, death = self._noticed[key]
         try:
-            written = await self._client.get(_SECRETS, secret_name(key.name))
+            written = await self._client.get(SECRET_NAMES, secret_name(key.name))
         except NotFound:
             return Dead(pod, claim, death, known=False)
         return Dead(pod, claim, death, known=_is_of(written, death))
 
-    async def _write(self, key: Key, dead: Dead, wanted: bool) -> timedelta | None:
+    async def write(self, key: Key, dead: Dead, wanted: bool) -> timedelta | None:
         if wanted:
             written, missing = await self._log(dead)
             kept, cut = build.ending(written)
@@ -216,18 +184,19 @@ class PostMortems:
 
     # What was written
 
-    def _kept_changed(self, change: Change[Bare]) -> None:
+    def written_changed(self, change: Change[Bare]) -> Iterable[Key]:
+        """What was written of a tenant and workload may be too much; and is written."""
         secret = change.new or change.old
         assert secret is not None, "a change is of something"
         for sibling in self._by_tenancy.get(_tenancy(secret)):
-            self.sweeper.queue.add(Key(sibling.metadata.namespace, sibling.metadata.name))
+            yield key_of(sibling)
         # In replicas that do not lead this is all that ends the waiting for their turn to write.
         for key, (_, _, death) in list(self._noticed.items()):
             if _is_of(secret, death):
                 del self._noticed[key]
 
-    async def _read_kept(self, key: Key) -> Seen | None:
-        held = self.informer.cache.get(key)
+    async def read_written(self, key: Key) -> Seen | None:
+        held = self.written.cache.get(key)
         if held is None:
             return None
         meta = held.metadata
@@ -242,7 +211,7 @@ class PostMortems:
             younger=sum(_standing(other) > mine for other in siblings),
         )
 
-    async def _sweep(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
+    async def sweep(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
         match plan:
             case Delete(uid, version):
                 with contextlib.suppress(NotFound, Conflict):  # its event comes

@@ -14,19 +14,16 @@ from typing import Any
 
 import structlog
 
-from boilerhouse.core.clock import Clock, Random, token
+from boilerhouse.core.clock import token
 from boilerhouse.core.names import TEMPLATE
 from boilerhouse.node.helper import layout
 from boilerhouse.platform.kube.client import Client
-from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS, Key, Resource
 from boilerhouse.platform.kube.status import AlreadyExists, Conflict, NotFound
-from boilerhouse.platform.loop.controller import Controller
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
-from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, Plan, PodSeen, Seen, decide
+from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, Plan, PodSeen, Seen
 
 log = structlog.get_logger(__name__)
 
@@ -34,37 +31,11 @@ LOOK_AGAIN = timedelta(seconds=30)  # no event tells of a Secret or a volume cla
 
 
 class HelperKeeper:
-    """The controller of the helper's objects, and the informer that wakes it."""
+    """Reads and applies for the controller of the helper's objects."""
 
-    def __init__(
-        self,
-        client: Client,
-        settings: HelperSettings,
-        *,
-        clock: Clock,
-        chance: Random,
-        recorder: Recorder,
-        timing: Timing | None = None,
-    ) -> None:
+    def __init__(self, client: Client, settings: HelperSettings) -> None:
         self._client = client
         self._settings = settings
-        self.key = Key(client.namespace, layout.POD)
-        self.informer: Informer[Pod] = Informer(
-            client, PODS, fields=f"metadata.name={layout.POD}", timing=timing
-        )
-        self.controller: Controller[Key, Seen, Plan] = Controller(
-            "helper",
-            read=self.read,
-            decide=decide,
-            apply=self.apply,
-            keys=lambda: [self.key],
-            clock=clock,
-            chance=chance,
-            recorder=recorder,
-            workers=1,
-            leader_only=True,
-        )
-        self.informer.subscribe(lambda change: self.controller.queue.add(change.key))
 
     async def read(self, key: Key) -> Seen:
         """Look at the three objects, live: what a cache does not have may still be there."""

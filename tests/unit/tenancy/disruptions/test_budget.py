@@ -14,21 +14,21 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import rng
 from boilerhouse.core.errors import Retry
-from boilerhouse.core.upkeep import Create, Delete, Replace, Seen, There, Wait, decide
+from boilerhouse.core.upkeep import Create, Delete, Plan, Replace, Seen, There, Wait, decide
 from boilerhouse.node.helper import layout
+from boilerhouse.operator.declaration import Declaration
+from boilerhouse.operator.keepers import budgets
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.keeper import LOOK_AGAIN
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.resources import DISRUPTION_BUDGETS as BUDGETS
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import TooManyRequests
 from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.disruptions.build import HELPER, INSTANCES, budget
-from boilerhouse.tenancy.disruptions.keep import BUDGETS, BudgetKeeper
 from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
-from tests.controllers.operator_fixture import World, opened, running_world, started
+from tests.controllers.operator_fixture import Kept, World, opened, running_world, started
 
 EVERY = timedelta(seconds=0.2)
 Body = dict[str, Any]
@@ -95,28 +95,22 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield found
 
 
-def keeper_of(world: World, every: timedelta = EVERY) -> tuple[BudgetKeeper, Informer[Pod]]:
+def keeper_of(
+    world: World, every: timedelta = EVERY
+) -> tuple[Declaration[Seen, Plan], Informer[Pod]]:
     """Return a keeper, and the informer of the helper that somebody has to run."""
     helper: Informer[Pod] = Informer(world.client, PODS, fields=f"metadata.name={layout.POD}")
-    keeper = BudgetKeeper(
-        world.client,
-        pods=world.operator.pod_informer,
-        helper=helper,
-        clock=world.clock,
-        chance=rng(1),
-        recorder=Recorder(),
-        every=every,
-    )
-    return keeper, helper
+    return budgets(world.client, world.operator.pod_informer, helper, every=every), helper
 
 
 @asynccontextmanager
 async def keeping(world: World, every: timedelta = EVERY) -> AsyncIterator[None]:
     """Have a keeper at work."""
-    keeper, helper = keeper_of(world, every)
-    manager = Manager(sources=[keeper.informer, helper], controllers=[keeper.controller])
-    async with started(manager):
-        await keeper.informer.wait_synced()
+    declared, helper = keeper_of(world, every)
+    own = declared.watches[0].informer
+    controllers = Kept(world.clock, declared).controllers
+    async with started(Manager(sources=[own, helper], controllers=controllers)):
+        await own.wait_synced()
         yield
 
 
@@ -186,22 +180,18 @@ async def test_two_keepers_do_not_fight(world: World) -> None:
     async with helper.running(), other.running():
         await helper.wait_synced()
         await other.wait_synced()
-        seen = await one.keeper.read(key)
+        seen = await one.read(key)
         assert seen == Seen(of(1), None)
-        assert await one.keeper.apply(key, seen, decide(seen)) == LOOK_AGAIN
-        assert await two.keeper.apply(key, seen, decide(seen)) == EVERY
-        now = await two.keeper.read(key)
+        assert await one.apply(key, seen, decide(seen)) == LOOK_AGAIN
+        assert await two.apply(key, seen, decide(seen)) == EVERY
+        now = await two.read(key)
         assert now is not None and decide(now) == Wait()
-        assert await two.keeper.apply(key, now, Wait()) == LOOK_AGAIN
+        assert await two.apply(key, now, Wait()) == LOOK_AGAIN
         assert now.there is not None
-        assert await two.keeper.apply(key, now, Replace(now.there.uid, "1", of(5))) == EVERY
+        assert await two.apply(key, now, Replace(now.there.uid, "1", of(5))) == EVERY
         gone = Delete(now.there.uid, now.there.version)
-        assert (
-            await one.keeper.apply(key, now, gone)
-            == await two.keeper.apply(key, now, gone)
-            == LOOK_AGAIN
-        )
-        assert await one.keeper.read(Key(world.client.namespace, "somebody-elses")) is None
+        assert await one.apply(key, now, gone) == await two.apply(key, now, gone) == LOOK_AGAIN
+        assert await one.read(Key(world.client.namespace, "somebody-elses")) is None
 
 
 async def test_nothing_is_counted_before_the_pods_are_known(tmp_path: Path) -> None:
@@ -212,7 +202,7 @@ async def test_nothing_is_counted_before_the_pods_are_known(tmp_path: Path) -> N
         async with helper.running():
             await helper.wait_synced()
             with pytest.raises(Retry):
-                await keeper.keeper.read(Key(world.client.namespace, INSTANCES))
+                await keeper.read(Key(world.client.namespace, INSTANCES))
 
 
 async def test_many_claims_are_one_write(world: World, logs: list[EventDict]) -> None:

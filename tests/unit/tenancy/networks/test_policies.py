@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import rng
 from boilerhouse.core.upkeep import Create, Replace, Seen, There, Wait, decide
+from boilerhouse.operator.keepers import network_policies
+from boilerhouse.platform.kube.resources import NETWORK_POLICIES as POLICIES
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.networks.build import INGRESS, NONE, UNRESTRICTED, policies
-from boilerhouse.tenancy.networks.keep import POLICIES, PolicyKeeper
 from boilerhouse.tenancy.snapshots.build import HelperSettings, helper_pod
-from tests.controllers.operator_fixture import World, opened, started
+from tests.controllers.operator_fixture import Kept, World, opened, started
 
 
 def test_nothing_may_be_reached_unless_it_is_said() -> None:
@@ -79,15 +77,13 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield found
 
 
-def keeper_of(world: World) -> PolicyKeeper:
-    return PolicyKeeper(world.client, clock=world.clock, chance=rng(1), recorder=Recorder())
+def kept(world: World) -> Kept:
+    return Kept(world.clock, network_policies(world.client))
 
 
 async def test_policies_come_back(world: World) -> None:
     """Deleted or opened up by somebody, each is soon what it was."""
-    keeper = keeper_of(world)
-    manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
-    async with started(manager):
+    async with started(kept(world).manager):
         for name, body in policies().items():
             found = await world.until(POLICIES, name, lambda policy: True)
             assert found.spec == body["spec"]  # as the server hands it back: nothing to restore
@@ -100,11 +96,13 @@ async def test_policies_come_back(world: World) -> None:
 
 async def test_two_keepers_do_not_fight(world: World) -> None:
     """Each finds what the other did; names of others are not touched."""
-    one, two = keeper_of(world), keeper_of(world)
+    one, two = kept(world), kept(world)
     for keeper in (one, two):
-        await asyncio.gather(*(keeper.controller.run_inline(key) for key in _keys(world)))
+        (controller,) = keeper.controllers
+        await asyncio.gather(*(controller.run_inline(key) for key in _keys(world)))
     assert {p.metadata.name for p in (await world.client.list(POLICIES)).items} == set(policies())
-    assert await one.keeper.read(Key(world.client.namespace, "somebody-elses")) is None
+    (declared,) = one.declared
+    assert await declared.read(Key(world.client.namespace, "somebody-elses")) is None
 
 
 def _keys(world: World) -> list[Key]:

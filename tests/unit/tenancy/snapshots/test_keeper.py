@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import TEMPLATE
 from boilerhouse.node.helper import layout
+from boilerhouse.operator.keepers import helper
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, PVCS, SECRETS
-from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.tenancy.snapshots import build
 from boilerhouse.tenancy.snapshots.build import HelperSettings
 from boilerhouse.tenancy.snapshots.decide import Create, DeletePod, PodSeen, Seen, decide
-from boilerhouse.tenancy.snapshots.ensure import HelperKeeper
+from tests.controllers.operator_fixture import Kept
 from tests.unit.node.helper.helper_fixture import api
 from tests.waiting import until, until_found
 
@@ -82,14 +81,7 @@ def test_the_hash_follows_what_matters() -> None:
 
 @asynccontextmanager
 async def kept(client: Client, settings: HelperSettings | None = None) -> AsyncIterator[None]:
-    keeper = HelperKeeper(
-        client,
-        settings or HelperSettings(),
-        clock=SystemClock(),
-        chance=rng(1),
-        recorder=Recorder(),
-    )
-    manager = Manager(sources=[keeper.informer], controllers=[keeper.controller])
+    manager = Kept(SystemClock(), helper(client, settings or HelperSettings())).manager
     stopping = asyncio.Event()
     running = asyncio.create_task(manager.run(stopping))
     try:

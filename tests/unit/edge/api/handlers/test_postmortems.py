@@ -7,37 +7,43 @@ from collections.abc import AsyncIterator
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import rfc3339, rng
+from boilerhouse.core.clock import rfc3339
+from boilerhouse.operator.keepers import deaths, postmortems
+from boilerhouse.platform.kube.informer import Informer
+from boilerhouse.platform.kube.kinds import Bare
 from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRETS
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.tenancy.postmortems.keep import PostMortems
-from boilerhouse.tenancy.postmortems.model import DIED_AT, POST_MORTEM, secret_name
-from tests.controllers.operator_fixture import running, started
+from boilerhouse.tenancy.postmortems.keep import SECRET_NAMES, PostMortems
+from boilerhouse.tenancy.postmortems.model import COMPONENT, DIED_AT, POST_MORTEM, secret_name
+from tests.controllers.operator_fixture import Kept, running, started
 from tests.unit.edge.api.conftest import Rest, soon
 
 
-def keeper_of(rest: Rest) -> PostMortems:
-    operator = rest.world.operator
-    return PostMortems(
-        rest.world.client,
-        pods=operator.pod_informer,
-        claims=operator.claim_informer,
-        events=operator.events,
-        clock=operator.clock,
-        chance=rng(3),
-        recorder=operator.recorder,
-    )
+class Keeping:
+    """The two controllers, as one replica has them."""
 
-
-def manager_of(keeper: PostMortems) -> Manager:
-    return Manager(sources=[keeper.informer], controllers=[keeper.deaths, keeper.sweeper])
+    def __init__(self, rest: Rest) -> None:
+        operator = rest.world.operator
+        self.written: Informer[Bare] = Informer(
+            rest.world.client, SECRET_NAMES, labels={COMPONENT: POST_MORTEM}
+        )
+        self.dead = PostMortems(
+            rest.world.client,
+            pods=operator.pod_informer,
+            claims=operator.claim_informer,
+            written=self.written,
+            events=operator.events,
+            clock=operator.clock,
+        )
+        kept = Kept(operator.clock, deaths(self.dead), postmortems(self.dead))
+        self.manager = Manager(sources=[self.written], controllers=kept.controllers)
 
 
 @pytest.fixture
-async def kept(rest: Rest) -> AsyncIterator[PostMortems]:
-    keeper = keeper_of(rest)
-    async with started(manager_of(keeper)):
+async def kept(rest: Rest) -> AsyncIterator[Keeping]:
+    keeper = Keeping(rest)
+    async with started(keeper.manager):
         yield keeper
 
 
@@ -54,7 +60,7 @@ async def crash(rest: Rest, instance: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> None:
+async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: Keeping) -> None:
     """How it ended, the end of that life's log, an Event; and it outlives the instance."""
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["instanceId"]
@@ -77,7 +83,7 @@ async def test_a_crash_leaves_a_post_mortem(rest: Rest, kept: PostMortems) -> No
 
 
 async def test_a_log_is_told_once_while_the_next_life_is_waited_for(
-    rest: Rest, kept: PostMortems
+    rest: Rest, kept: Keeping
 ) -> None:
     """In back-off a node calls the same life the present and the previous one."""
     await rest.world.ready_workload()
@@ -88,7 +94,7 @@ async def test_a_log_is_told_once_while_the_next_life_is_waited_for(
     assert (await rest.get(f"/instances/{name}/post-mortem")).json()["log"] == "hello\n"
 
 
-async def test_post_mortems_are_no_settings(rest: Rest, kept: PostMortems) -> None:
+async def test_post_mortems_are_no_settings(rest: Rest, kept: Keeping) -> None:
     """They are neither listed among Secrets nor replaced there."""
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["instanceId"]
@@ -99,7 +105,7 @@ async def test_post_mortems_are_no_settings(rest: Rest, kept: PostMortems) -> No
     assert (await rest.get(f"/secrets/{secret_name(name)}")).status_code == 409
 
 
-async def test_a_node_that_is_away_is_part_of_the_report(rest: Rest, kept: PostMortems) -> None:
+async def test_a_node_that_is_away_is_part_of_the_report(rest: Rest, kept: Keeping) -> None:
     """There is a report without a log, and it says why."""
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["instanceId"]
@@ -110,7 +116,7 @@ async def test_a_node_that_is_away_is_part_of_the_report(rest: Rest, kept: PostM
     assert told["log"] == "" and told["logMissing"]
 
 
-async def test_only_the_last_few_are_kept(rest: Rest, kept: PostMortems) -> None:
+async def test_only_the_last_few_are_kept(rest: Rest, kept: Keeping) -> None:
     """The oldest of a tenant and workload go; those of another tenant stay."""
     for tenant, number in [("bob", 0), *(("alice", number) for number in range(1, 8))]:
         await rest.world.client.create(
@@ -135,9 +141,7 @@ async def test_only_the_last_few_are_kept(rest: Rest, kept: PostMortems) -> None
     await rest.world.settles(swept)
 
 
-async def test_another_tenants_death_is_none_of_ones_business(
-    rest: Rest, kept: PostMortems
-) -> None:
+async def test_another_tenants_death_is_none_of_ones_business(rest: Rest, kept: Keeping) -> None:
     """What is found under that name and is no post-mortem is not shown either."""
     await rest.world.client.create(SECRETS, {"metadata": {"name": "postmortem-x"}})
     assert (await rest.get("/instances/x/post-mortem")).status_code == 404
@@ -147,27 +151,27 @@ async def test_another_tenants_death_is_none_of_ones_business(
 
 async def test_the_next_leader_writes_what_the_last_one_did_not(rest: Rest) -> None:
     """A death that was noticed while another replica led, of an instance that is gone by now."""
-    next_leader = keeper_of(rest)
+    next_leader = Keeping(rest)
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["instanceId"]
     await crash(rest, name)
-    await soon(lambda: list(next_leader.deaths.keys()))
+    await soon(lambda: next_leader.dead.noticed())
     await rest.post("/tenants/alice/release", {"workload": "web"})
     await rest.world.gone(PODS, name)
-    async with started(manager_of(next_leader)):
+    async with started(next_leader.manager):
         await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
 
 
 async def test_a_replica_that_does_not_lead_keeps_no_death_that_was_written(
-    rest: Rest, kept: PostMortems
+    rest: Rest, kept: Keeping
 ) -> None:
     """Else it would keep every instance that ever died, and write it down again when it leads."""
-    other = keeper_of(rest)
-    async with other.informer.running():
+    other = Keeping(rest)
+    async with other.written.running():
         await rest.world.ready_workload()
         name = (await rest.claim("alice")).json()["instanceId"]
         await crash(rest, name)
         await rest.world.until(SECRETS, secret_name(name), lambda secret: True)
         await rest.post("/tenants/alice/release", {"workload": "web"})
         await rest.world.gone(PODS, name)
-        await soon(lambda: not list(other.deaths.keys()))
+        await soon(lambda: not other.dead.noticed())
