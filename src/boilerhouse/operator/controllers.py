@@ -1,6 +1,6 @@
 """The controllers of our kinds, each declared once.
 
-A new one is a folder of its own and a function here.
+A new one is a folder of its own and a function here: docs/adding-a-controller.md.
 """
 
 from __future__ import annotations
