@@ -8,12 +8,13 @@ Only the command that runs is imported: `boilerhouse version` must not pay for a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from boilerhouse.cli import image, remote, snapshot_line
 from boilerhouse.cli.plainhelp import plain_help
+from boilerhouse.cli.remote import option
 from boilerhouse.run.startup import imports, require_embedded
 
 app = typer.Typer(
@@ -42,6 +43,10 @@ def _amount(text: str) -> int:
         raise typer.BadParameter("it is an amount such as 256Mi or 1Gi") from None
 
 
+def _port(words: str, *, show_default: bool = True) -> Any:
+    return typer.Option(metavar="PORT", help=words, min=0, max=65535, show_default=show_default)
+
+
 def _say_version(wanted: bool) -> None:
     if wanted:
         version()
@@ -64,12 +69,11 @@ def options(
 def up(
     data: Annotated[
         Path | None,
-        typer.Option(
+        option(
             help="Where everything is kept: a new directory, an empty one or one of ours."
             " Default: $XDG_DATA_HOME/boilerhouse.",
             parser=_directory,
             metavar="DIRECTORY",
-            show_default=False,
         ),
     ] = None,
     host: Annotated[
@@ -79,10 +83,7 @@ def up(
             help="Address of the REST API. Anything but loopback needs BOILERHOUSE_API_KEY.",
         ),
     ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(metavar="PORT", help="Port of the REST API; 0 is any.", min=0, max=65535),
-    ] = 3000,
+    port: Annotated[int, _port("Port of the REST API; 0 is any.")] = 3000,
     kube_host: Annotated[
         str,
         typer.Option(
@@ -91,12 +92,9 @@ def up(
     ] = "127.0.0.1",
     kube_port: Annotated[
         int | None,
-        typer.Option(
-            metavar="PORT",
-            help="Port of the Kubernetes API. Default: the one used before, "
+        _port(
+            "Port of the Kubernetes API. Default: the one used before, "
             "else 6443 or the next free one.",
-            min=0,
-            max=65535,
             show_default=False,
         ),
     ] = None,
@@ -108,12 +106,11 @@ def up(
     ] = False,
     reserve: Annotated[
         int | None,
-        typer.Option(
+        option(
             help="Disk space kept back for Boilerhouse itself, such as 256Mi; 0 keeps none."
             " Default: a 32nd of the disk, at most 256Mi.",
             parser=_amount,
             metavar="SIZE",
-            show_default=False,
         ),
     ] = None,
     unsandboxed: Annotated[
@@ -166,12 +163,7 @@ def operator(
     namespace: Namespace = "",
     image: Image = "boilerhouse",
     api_url: ApiUrl = "",
-    probes_port: Annotated[
-        int,
-        typer.Option(
-            metavar="PORT", help="Port of /healthz, /readyz and /metrics.", min=0, max=65535
-        ),
-    ] = 8081,
+    probes_port: Annotated[int, _port("Port of /healthz, /readyz and /metrics.")] = 8081,
 ) -> None:
     """Run the operator on a Kubernetes cluster (KUBECONFIG, or a Pod's service account)."""
     with imports():
@@ -188,9 +180,7 @@ def api(
             help="Address to listen on. Anything but loopback needs BOILERHOUSE_API_KEY.",
         ),
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65535)
-    ] = 3000,
+    port: Annotated[int, _port("Port to listen on.")] = 3000,
     context: Context = "",
     namespace: Namespace = "",
     image: Image = "boilerhouse",

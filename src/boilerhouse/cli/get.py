@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 import typer
 import yaml
 
 from boilerhouse.cli.documents import shaped
-from boilerhouse.cli.rest import Failure, Rest, segment
+from boilerhouse.cli.rest import Failure, Rest, print_json, segment
 from boilerhouse.core.clock import SystemClock, parse_time
 
 Item = Mapping[str, Any]
@@ -120,7 +119,7 @@ def run(rest: Rest, kind: str, name: str | None, output: str) -> int:
     if not _is_ours(found):
         raise Failure(f"{rest.url} answers, but not as a Boilerhouse does: is it one?")
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        print_json(found)
     elif output == "yaml":
         text = yaml.safe_dump(shaped(plural, found), sort_keys=False, allow_unicode=True)
         typer.echo(text, nl=False)

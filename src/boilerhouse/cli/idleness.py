@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import typer
 
 from boilerhouse.cli.get import Cell, Item, table
-from boilerhouse.cli.rest import Rest, segment
+from boilerhouse.cli.rest import Rest, print_json, segment
 from boilerhouse.core.clock import SystemClock
 
 
@@ -27,7 +26,7 @@ def run(rest: Rest, tenant: str, workload: str, output: str) -> int:
     """Explain it."""
     _, told = rest.call("GET", f"tenants/{segment(tenant)}/workloads/{segment(workload)}/idle")
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        print_json(told)
         return 0
     left = told.get("secondsLeft")
     when = f", {left:.0f} s left" if left else ""

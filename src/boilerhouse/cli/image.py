@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from boilerhouse.cli.remote import SERVER, Format, with_rest
+from boilerhouse.cli.remote import SERVER, Format, Shape, argument, with_rest
 from boilerhouse.cli.rest import Failure, Rest
 
 app = typer.Typer(
@@ -16,15 +16,11 @@ app = typer.Typer(
 )
 
 PIECE = 1 << 20
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the image.", show_default=False)]
+Name = Annotated[str, argument("NAME", "Name of the image.")]
 
 
 @app.command("ls", epilog=SERVER)
-def ls(
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = (
-        Format.TABLE
-    ),
-) -> None:
+def ls(output: Shape = Format.TABLE) -> None:
     """List the imported images."""
     from boilerhouse.cli.get import run
 

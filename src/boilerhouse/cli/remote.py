@@ -10,7 +10,8 @@ import signal
 import sys
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,25 +35,22 @@ class Plain(StrEnum):
     JSON = "json"
 
 
-Tenant = Annotated[
-    str, typer.Argument(metavar="TENANT", help="Who the instance is for.", show_default=False)
-]
-Workload = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="Name of the workload.", show_default=False)
-]
-Instance = Annotated[
-    str,
-    typer.Argument(
-        metavar="INSTANCE", help="Name of the instance, as `claim` prints it.", show_default=False
-    ),
-]
-Wait = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS", help="How long to wait for the outcome, up to 300.", min=0, max=300
-    ),
-]
+option = partial(typer.Option, show_default=False)  # one whose help tells its default
+
+
+def argument(metavar: str, words: str) -> Any:
+    """Return what Typer is told about an argument."""
+    return typer.Argument(metavar=metavar, help=words, show_default=False)
+
+
+Tenant = Annotated[str, argument("TENANT", "Who the instance is for.")]
+Workload = Annotated[str, argument("WORKLOAD", "Name of the workload.")]
+Instance = Annotated[str, argument("INSTANCE", "Name of the instance, as `claim` prints it.")]
+_WAIT = "How long to wait for the outcome, up to 300."
+Wait = Annotated[float, typer.Option(metavar="SECONDS", help=_WAIT, min=0, max=300)]
 Output = Annotated[Plain, typer.Option("--output", "-o", help="How to print it.")]
+Shape = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def with_rest(command: Callable[[Rest], int]) -> None:
@@ -94,13 +92,13 @@ def _give_up_stdout() -> None:
 def apply(
     file: Annotated[
         list[str],
-        typer.Option(
-            "--file", "-f", metavar="FILE",
+        option(
+            *("--file", "-f"),
+            metavar="FILE",
             help="File of YAML or JSON, such as `get -o yaml` prints; - is stdin. May be repeated.",
-            show_default=False,
         ),
     ],
-) -> None:  # fmt: skip
+) -> None:
     """Create or replace the objects of a file.
 
     Workloads, pools, claims, triggers, Secrets and ConfigMaps, in Kubernetes' shape; a file may
@@ -114,20 +112,14 @@ def apply(
 def get(
     kind: Annotated[
         str,
-        typer.Argument(
-            metavar="KIND",
-            help="workloads, pools, claims, triggers, instances, tenants, images, secrets or "
+        argument(
+            "KIND",
+            "workloads, pools, claims, triggers, instances, tenants, images, secrets or "
             "configmaps.",
-            show_default=False,
         ),
     ],
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="One of them; all if left out.", show_default=False),
-    ] = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = (
-        Format.TABLE
-    ),
+    name: Annotated[str | None, argument("NAME", "One of them; all if left out.")] = None,
+    output: Shape = Format.TABLE,
 ) -> None:
     """Show what there is."""
     from boilerhouse.cli.get import run
@@ -170,7 +162,7 @@ def release(
         bool,
         typer.Option("--force", help="Give up what a failed release cannot save; asks first."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     wait: Wait = 30,
     output: Output = Plain.TEXT,
 ) -> None:
@@ -190,12 +182,7 @@ def release(
 
 def exec_(
     instance: Instance,
-    command: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="COMMAND", help="Program and arguments, after --.", show_default=False
-        ),
-    ],
+    command: Annotated[list[str], argument("COMMAND", "Program and arguments, after --.")],
     stdin: Annotated[bool, typer.Option("-i", "--stdin", help="Pass our input on.")] = False,
     terminal: Annotated[bool, typer.Option("-t", "--tty", help="Give it a terminal.")] = False,
 ) -> None:
@@ -210,12 +197,7 @@ def exec_(
 
 def why(
     what: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND/NAME",
-            help="claim/NAME, pool/NAME, workload/NAME or trigger/NAME.",
-            show_default=False,
-        ),
+        str, argument("KIND/NAME", "claim/NAME, pool/NAME, workload/NAME or trigger/NAME.")
     ],
     output: Output = Plain.TEXT,
 ) -> None:
@@ -228,16 +210,12 @@ def why(
 def logs(
     instance: Instance,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it writes.")] = False,
-    tail: Annotated[
-        int | None,
-        typer.Option(metavar="LINES", help="Only the last lines.", min=0, show_default=False),
-    ] = None,
+    tail: Annotated[int | None, option(metavar="LINES", help="Only the last lines.", min=0)] = None,
     since: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="WHEN",
             help="Only what is newer: a duration (90s, 10m, 1h30m) or an RFC 3339 time.",
-            show_default=False,
         ),
     ] = None,
     previous: Annotated[
@@ -254,10 +232,5 @@ def logs(
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    app.command(epilog=SERVER)(apply)
-    app.command(epilog=SERVER)(get)
-    app.command(epilog=SERVER)(claim)
-    app.command(epilog=SERVER)(release)
-    app.command("exec", epilog=SERVER)(exec_)
-    app.command(epilog=SERVER)(logs)
-    app.command(epilog=SERVER)(why)
+    for command in (apply, get, claim, release, exec_, logs, why):
+        app.command(command.__name__.rstrip("_"), epilog=SERVER)(command)

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
+import typer
 
 from boilerhouse.core.environment import KEY_VARIABLE, URL_VARIABLE
 
@@ -66,18 +67,9 @@ class Rest:
         timeout: float = PATIENCE,
     ) -> tuple[int, Any]:
         """Make a call; return its status and what the answer's JSON holds."""
-        with self._reaching():
-            answer = self._http.request(
-                method,
-                f"{self.url}/api/v1/{path}",
-                content=None if body is None else msgspec.json.encode(body),
-                headers={} if body is None else {"content-type": "application/json"},
-                params=dict(query or {}),
-                timeout=timeout,
-            )
-        if answer.status_code >= 400:
-            raise self._failure(answer.status_code, answer.content)
-        return answer.status_code, self._decoded(answer.content)
+        headers = {} if body is None else {"content-type": "application/json"}
+        content = None if body is None else msgspec.json.encode(body)
+        return self._request(method, path, content, headers, query, httpx2.Timeout(timeout))
 
     def send(
         self,
@@ -92,14 +84,26 @@ class Rest:
         headers = {"content-type": "application/octet-stream"}
         if length is not None:
             headers["content-length"] = str(length)
+        timeout = httpx2.Timeout(PATIENCE, read=None)
+        return self._request(method, path, pieces, headers, query, timeout)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        content: bytes | Iterable[bytes] | None,
+        headers: dict[str, str],
+        query: Mapping[str, str] | None,
+        timeout: httpx2.Timeout,
+    ) -> tuple[int, Any]:
         with self._reaching():
             answer = self._http.request(
                 method,
                 f"{self.url}/api/v1/{path}",
-                content=pieces,
+                content=content,
                 headers=headers,
                 params=dict(query or {}),
-                timeout=httpx2.Timeout(PATIENCE, read=None),
+                timeout=timeout,
             )
         if answer.status_code >= 400:
             raise self._failure(answer.status_code, answer.content)
@@ -185,6 +189,11 @@ class Rest:
             return msgspec.json.decode(content) if content else None
         except msgspec.MsgspecError:
             raise Failure(f"{self.url} did not answer with JSON: is it a Boilerhouse?") from None
+
+
+def print_json(body: object) -> None:
+    """Print an answer as it is, for programs."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
 
 
 def segment(text: str) -> str:

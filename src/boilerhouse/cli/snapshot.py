@@ -20,12 +20,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-import msgspec
 import typer
 
 from boilerhouse.cli.get import Cell, Item, table
 from boilerhouse.cli.progress import shown
-from boilerhouse.cli.rest import Broke, Failure, Rest, segment
+from boilerhouse.cli.rest import Broke, Failure, Rest, print_json, segment
 from boilerhouse.core.clock import SystemClock
 
 PIECE = 1 << 18
@@ -68,7 +67,7 @@ def ls(rest: Rest, tenant: str | None, workload: str | None, *, versions: bool, 
             path = _of(str(tenant), str(workload))
     _, found = rest.call("GET", path, query={"versions": "true"} if versions else None)
     if output == "json":
-        _print_json(found)
+        print_json(found)
     elif not found:
         typer.echo("nothing is stored", err=True)
     else:
@@ -145,7 +144,7 @@ def rm(
     path = _of(tenant, workload)
     _, gone = rest.call("DELETE", path if version is None else f"{path}/{version}")
     if output == "json":
-        _print_json(gone)
+        print_json(gone)
     else:
         typer.echo(f"removed {what} of {tenant}'s {workload}")
     return 0
@@ -271,12 +270,8 @@ def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 def _print_made(made: Item, output: str, *, new: bool) -> None:
     if output == "json":
-        _print_json(made)
+        print_json(made)
     else:
         who = f"{made['tenantId']}'s {made['workloadRef']}"
         since = "now" if new else "already: nothing was stored"
         typer.echo(f"{who} is version {made['version']} {since} ({size_of(int(made['size']))})")
-
-
-def _print_json(body: object) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))

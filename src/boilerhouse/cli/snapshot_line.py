@@ -9,36 +9,31 @@ from typing import Annotated
 
 import typer
 
-from boilerhouse.cli.remote import SERVER, Output, Plain, Tenant, Workload, with_rest
+from boilerhouse.cli.remote import (
+    SERVER,
+    Output,
+    Plain,
+    Tenant,
+    Workload,
+    Yes,
+    argument,
+    option,
+    with_rest,
+)
 
 snapshot = typer.Typer(
     help="What is stored of tenants: archives that any tar reads.", no_args_is_help=True
 )
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
 
 @snapshot.command(epilog=SERVER)
 def ls(
-    tenant: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TENANT", help="Of one tenant; of all if left out.", show_default=False
-        ),
-    ] = None,
+    tenant: Annotated[str | None, argument("TENANT", "Of one tenant; of all if left out.")] = None,
     workload: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WORKLOAD",
-            help="Every version of this tenant and workload.",
-            show_default=False,
-        ),
+        str | None, argument("WORKLOAD", "Every version of this tenant and workload.")
     ] = None,
     of_workload: Annotated[
-        str | None,
-        typer.Option(
-            "--workload", "-w", metavar="WORKLOAD", help="Of one workload.", show_default=False
-        ),
+        str | None, option("--workload", "-w", metavar="WORKLOAD", help="Of one workload.")
     ] = None,
     versions: Annotated[
         bool, typer.Option("--versions", help="All versions, not only the current ones.")
@@ -63,14 +58,14 @@ def get(
     ] = "current",
     file: Annotated[
         str | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE",
+        option(
+            *("--file", "-f"),
+            metavar="FILE",
             help="Where to write it; - is stdout. Default: TENANT-WORKLOAD.tar.gz.",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Fetch an archive. It appears under its name only when it is whole and checked."""
     from boilerhouse.cli.snapshot import get as run
 
@@ -81,15 +76,12 @@ def get(
 def put(
     tenant: Tenant,
     workload: Workload,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A gzip tar; - is stdin.", show_default=False)
-    ],
+    file: Annotated[str, argument("FILE", "A gzip tar; - is stdin.")],
     expect: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="DIGEST",
             help="Only if the current version has this digest; `none`: if nothing is stored.",
-            show_default=False,
         ),
     ] = None,
     output: Output = Plain.TEXT,
@@ -106,12 +98,7 @@ def rm(
     workload: Workload,
     version: Annotated[
         int | None,
-        typer.Option(
-            metavar="VERSION",
-            help="Only this version; everything if left out.",
-            min=0,
-            show_default=False,
-        ),
+        option(metavar="VERSION", help="Only this version; everything if left out.", min=0),
     ] = None,
     yes: Yes = False,
     output: Output = Plain.TEXT,
@@ -126,12 +113,7 @@ def rm(
 def restore(
     tenant: Tenant,
     workload: Workload,
-    version: Annotated[
-        int,
-        typer.Argument(
-            metavar="VERSION", help="Number of the version, as `ls` prints it.", show_default=False
-        ),
-    ],
+    version: Annotated[int, argument("VERSION", "Number of the version, as `ls` prints it.")],
     output: Output = Plain.TEXT,
 ) -> None:
     """Go back to a version: the tenant's next claim restores its content."""

@@ -6,24 +6,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import typer
 
-from boilerhouse.cli.rest import PATIENCE, PENDING, Failure, Rest, segment
+from boilerhouse.cli.rest import PATIENCE, PENDING, Failure, Rest, print_json, segment
 from boilerhouse.cli.snapshot import size_of
 
 
 def claim(rest: Rest, tenant: str, workload: str, *, resume: bool, wait: float, output: str) -> int:
     """Claim; exit 0 when the instance is there, PENDING when it is still to come."""
-    status, body = rest.call(
-        "POST",
-        f"tenants/{segment(tenant)}/claim",
-        {"workload": workload, "resume": resume},
-        query={"wait": f"{wait:g}"},
-        timeout=wait + PATIENCE,
-    )
+    asked = {"workload": workload, "resume": resume}
+    status, body = _ask(rest, f"tenants/{segment(tenant)}/claim", asked, wait)
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
+        print_json(body)
     elif status == 202:
         typer.echo(_not_yet(tenant, workload, body), err=True)
     else:
@@ -55,41 +49,40 @@ def release(
     rest: Rest, tenant: str, workload: str, *, retry: bool, wait: float, output: str
 ) -> int:
     """Release; exit 0 when the instance is gone, PENDING when that is still under way."""
-    status, body = rest.call(
-        "POST",
-        f"tenants/{segment(tenant)}/release{'/retry' if retry else ''}",
-        {"workload": workload},
-        query={"wait": f"{wait:g}"},
-        timeout=wait + PATIENCE,
-    )
-    if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
-    elif status == 202:
-        typer.echo(f"{tenant}'s {workload} is still being released ({body['phase']})", err=True)
-    else:
-        typer.echo(f"{tenant}'s {workload} is released{_saved(body.get('snapshot'))}")
-    return PENDING if status == 202 else 0
+    path = f"tenants/{segment(tenant)}/release{'/retry' if retry else ''}"
+    return _release(rest, path, tenant, workload, wait, output)
 
 
 def force(rest: Rest, tenant: str, workload: str, *, yes: bool, wait: float, output: str) -> int:
     """Give up what cannot be saved. What that is comes first, and people are asked."""
-    path, body = f"tenants/{segment(tenant)}/release/force", {"workload": workload}
-    _, told = rest.call("POST", path, body, query={"dryRun": "true"})
+    path = f"tenants/{segment(tenant)}/release/force"
+    _, told = rest.call("POST", path, {"workload": workload}, query={"dryRun": "true"})
     for line in _losses(told["lost"]):
         typer.echo(line, err=True)
     if not yes:
         if not sys.stdin.isatty():
             raise Failure("nothing was done: say --yes", 2)
         typer.confirm("Give it up?", abort=True, err=True)
-    query = {"wait": f"{wait:g}"}
-    status, done = rest.call("POST", path, body, query=query, timeout=wait + PATIENCE)
+    return _release(rest, path, tenant, workload, wait, output, " by force")
+
+
+def _release(
+    rest: Rest, path: str, tenant: str, workload: str, wait: float, output: str, how: str = ""
+) -> int:
+    status, body = _ask(rest, path, {"workload": workload}, wait)
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(done), indent=2))
+        print_json(body)
     elif status == 202:
-        typer.echo(f"{tenant}'s {workload} is still being released ({done['phase']})", err=True)
+        typer.echo(f"{tenant}'s {workload} is still being released ({body['phase']})", err=True)
     else:
-        typer.echo(f"{tenant}'s {workload} is released by force")
+        typer.echo(f"{tenant}'s {workload} is released{how}{_saved(body.get('snapshot'))}")
     return PENDING if status == 202 else 0
+
+
+def _ask(rest: Rest, path: str, body: object, wait: float) -> tuple[int, Any]:
+    """Make a call that waits for its outcome for so many seconds."""
+    query = {"wait": f"{wait:g}"}
+    return rest.call("POST", path, body, query=query, timeout=wait + PATIENCE)
 
 
 def _saved(snapshot: Mapping[str, Any] | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
-from boilerhouse.cli.rest import Failure, Rest, segment
+from boilerhouse.cli.rest import Failure, Rest, print_json, segment
 
 SHOWN = 5  # passes; all of them with -o json
 
@@ -22,7 +22,7 @@ def run(rest: Rest, what: str, output: str) -> int:
         raise Failure(f"{what!r}: want claim/NAME, pool/NAME, workload/NAME or trigger/NAME", 2)
     _, told = rest.call("GET", f"why/{segment(kind)}/{segment(name)}")
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        print_json(told)
         return 0
     passes = told["passes"]
     for entry in passes[-SHOWN:]:
