@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import structlog
+import uvloop
 
 from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.core.names import NAMESPACE
@@ -31,7 +32,6 @@ from boilerhouse.embedded.kubelet.container import SandboxError
 from boilerhouse.embedded.world import World
 from boilerhouse.operator import catalogue
 from boilerhouse.platform.kube.client import ALL, Client
-from boilerhouse.platform.loop.eventloop import EventLoop
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import ListenError
 from boilerhouse.run import logs
@@ -75,7 +75,7 @@ def run(line: UpLine) -> int:
     try:
         division = take_descriptors()
         directory = (line.data or default_directory()).absolute()
-        with asyncio.Runner(loop_factory=EventLoop) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(directory, line, division))
     except (
         StoreLocked, StoreFailed, ListenError, PkiError, SandboxError, TooFewDescriptors

@@ -199,7 +199,7 @@ class Controller(Generic[K, S, P]):
             self._let_through.discard(key)
             self._metrics.wait.observe(waited)
             try:
-                with nullcontext() if gate is None else gate.background(key):
+                with nullcontext() if gate is None else gate.background():
                     _, again_in = await self._pass(key)
                 if again_in is not None:
                     self.queue.add_after(key, again_in)

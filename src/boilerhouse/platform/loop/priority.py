@@ -18,21 +18,16 @@ still happens, only later.
 
 A controller asks for the priority of each key (`FOREGROUND` to `DEFERRED`) and holds passes back
 accordingly (`controller.py`).
-
-What has been let through is a `PIECE` of background work: on the event loop of one machine its
-tasks step aside once more (`eventloop.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right, insort
-from collections.abc import Callable, Hashable
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from operator import itemgetter
-
-import msgspec
 
 # Priorities of a key, for its next pass.
 FOREGROUND = 0  # somebody waits for it: at once
@@ -47,18 +42,6 @@ RECENT = 1.0  # seconds after a claim in which the next one is expected
 FEW = 2  # pieces of background work at a time, while claims are expected
 STEPS = 100  # in so many steps, a pause apart, all that have waited long enough are let through
 
-
-class Piece(msgspec.Struct, frozen=True):
-    """Background work that is under way. `can_wait`: whether nobody waits for it, by now."""
-
-    way: Gate
-    can_wait: Callable[[], bool]
-
-
-# What the running task is a piece of, and all that it starts; the event loop looks at it.
-PIECE: ContextVar[Piece | None] = ContextVar("PIECE", default=None)
-
-_NOBODY = object()
 
 Place = tuple[float, int, Callable[[], bool]]  # overdue when, number, how to let them through
 _overdue_when = itemgetter(0)
@@ -162,27 +145,17 @@ class Gate:
         if place in self._waiting:
             self._waiting.remove(place)
 
-    def background(self, what: Hashable = _NOBODY) -> Aside:
-        """Do a piece of background work. Who waits for its turn comes when this is done.
-
-        If somebody comes to want `what` meanwhile, it is not in the background any more.
-        """
-        return Background(self, lambda: what not in self._wanted)
-
-    def aside(self, can_wait: Callable[[], bool]) -> Aside:
-        """Let this task, and those it starts, step aside for the foreground (eventloop.py)."""
-        return Aside(self, can_wait)
-
-    def begin(self) -> None:
-        """Begin what `background` is for."""
+    @contextmanager
+    def background(self) -> Iterator[None]:
+        """Do a piece of background work. Who waits for its turn comes when this is done."""
         self._working += 1
         self._called = max(0, self._called - 1)
-
-    def end(self) -> None:
-        """Be done with it."""
-        self._working -= 1
-        if self._waiting:
-            self._let_through()
+        try:
+            yield
+        finally:
+            self._working -= 1
+            if self._waiting:
+                self._let_through()
 
     def _room(self) -> int:
         """Return how many pieces may begin beside those that are under way."""
@@ -250,33 +223,3 @@ class Foreground:
             self._expiry.cancel()
             self._expiry = None
             self._gate.leave(self._loop)
-
-
-class Aside:
-    """A task that steps aside for the foreground, as long as the block lasts."""
-
-    __slots__ = ("_before", "_piece")
-
-    def __init__(self, gate: Gate, can_wait: Callable[[], bool]) -> None:
-        self._piece = Piece(gate, can_wait)
-
-    def __enter__(self) -> None:
-        self._before = PIECE.get()
-        PIECE.set(self._piece)
-
-    def __exit__(self, *error: object) -> None:
-        PIECE.set(self._before)  # not by its token: a generator may be closed in another context
-
-
-class Background(Aside):
-    """One that is counted among the pieces under way: `Gate.background`."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        self._piece.way.begin()
-        super().__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._piece.way.end()

@@ -83,7 +83,6 @@ class PodWorker:
 
     def __init__(self, house: House, pod: Dynamic) -> None:
         self.pod = pod
-        self._spare = house.turns.can_wait(pod.metadata, ending=False)
         self.directory = house.directory / pod.metadata.uid
         self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
         self.loops: list[ContainerLoop] = []
@@ -110,7 +109,6 @@ class PodWorker:
         self._evicted = asyncio.Event()
         self._gone = False
         self._leaving = False
-        self._over = False
 
     @property
     def finished(self) -> bool:
@@ -120,7 +118,6 @@ class PodWorker:
     def update(self, pod: Dynamic) -> None:
         """Take what the API says now."""
         self.pod = pod
-        self._spare = self._house.turns.can_wait(pod.metadata, ending=False)
         self._renew(pod.spec)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.ask(float(pod.metadata.deletion_grace_period_seconds or 0))
@@ -157,19 +154,6 @@ class PodWorker:
 
     async def run(self) -> None:
         """Live and die; returns once nothing is left of the Pod, or we leave."""
-        with self._house.turns.aside(self._can_wait):
-            try:
-                await self._run()
-            finally:
-                self._over = True
-
-    def _can_wait(self) -> bool:
-        """Whether what is done here is for nobody who waits; what was begun here may outlive us."""
-        if self._ending.asked.is_set() and not self._over:
-            return self._house.turns.can_wait(self.pod.metadata, ending=True)
-        return self._spare and not self._over
-
-    async def _run(self) -> None:
         if self.finished:
             self._reporter.silence()  # its last word was said in an earlier life of ours
         reporting = asyncio.create_task(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from boilerhouse.platform.kube.kinds import ObjectMeta
 from boilerhouse.platform.loop.priority import Gate
@@ -49,10 +49,6 @@ class Turns:
         await self._gate.turn()
         with self._gate.background():
             yield
-
-    def aside(self, can_wait: Callable[[], bool]) -> AbstractContextManager[None]:
-        """Let all that is done for a Pod step aside for the foreground, while it can wait."""
-        return self._gate.aside(can_wait)
 
     @asynccontextmanager
     async def cleaning(self) -> AsyncGenerator[None]:

@@ -145,7 +145,7 @@ class Releaser:
             async with asyncio.timeout(wait.total_seconds()):
                 if not self.controller.busy(key):
                     await self.gate.turn()
-                    with self.gate.background(key):
+                    with self.gate.background():
                         await self.controller.run_until(key, is_over)
                 await self.news.until(key, is_over)
         found = self.claims.cache.get(key)
