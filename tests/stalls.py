@@ -10,6 +10,7 @@ loop on purpose are marked `stalls`. Programs that tests start have the product'
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 import time
@@ -92,6 +93,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[_TURNS].end()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # or each loop would pay for looking through thousands of collected tests
 
 
 @pytest.hookimpl(wrapper=True)
