@@ -59,10 +59,10 @@ async def figures(directory: Path) -> list[Figure]:
 
 def pack_small(directory: Path, archive: Path) -> None:
     """Make an archive of 1 MB of files that cannot be packed any smaller."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     (directory / "workspace").mkdir(parents=True)
     for number in range(50):
-        (directory / "workspace" / f"file-{number}").write_bytes(chance.randbytes(20_000))
+        (directory / "workspace" / f"file-{number}").write_bytes(rng.randbytes(20_000))
     subprocess.run(["tar", "czf", archive, "-C", directory, "workspace"], check=True)
     shutil.rmtree(directory)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock, new_rng
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
@@ -45,7 +45,7 @@ class Operator:
             apply=self._apply,
             keys=lambda: list(self.informer.cache),
             clock=SystemClock(),
-            chance=rng(),
+            rng=new_rng(),
             recorder=Recorder(),
             leader_only=True,
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import Clock, SystemClock, rfc3339, rng
+from boilerhouse.core.clock import Clock, SystemClock, new_rng, rfc3339
 from boilerhouse.core.errors import Retry
 from boilerhouse.core.names import NAMESPACE
 from boilerhouse.embedded.apiserver.inprocess import InProcess
@@ -100,7 +100,7 @@ class FakeKubelet:
             apply=self._apply,
             keys=lambda: list(self.pods.cache),
             clock=clock,
-            chance=rng(1),
+            rng=new_rng(1),
             recorder=Recorder(),
         )
         self.pods.subscribe(lambda change: self.controller.queue.add(change.key))
@@ -187,7 +187,7 @@ class World:
         self.operator = self.another_operator()
 
     def another_operator(self, **options: Any) -> Operator:
-        given = {"snapshots": self.files, "clock": self.clock, "chance": rng(7), **options}
+        given = {"snapshots": self.files, "clock": self.clock, "rng": new_rng(7), **options}
         return Operator(self.client, images=self.images, identities=self.identities, **given)
 
     async def workload(self, name: str = "web", **changes: Any) -> None:
@@ -308,7 +308,7 @@ class Kept:
     """Controllers by themselves, as they are declared, with all that they watch."""
 
     def __init__(self, clock: Clock, *declared: Declaration[Any, Any]) -> None:
-        loop = Loop(clock, rng(1), Recorder(), Gate())
+        loop = Loop(clock, new_rng(1), Recorder(), Gate())
         self.declared = declared
         self.controllers = [loop.controller(one) for one in declared]
         self.manager = Manager(sources=sources(declared), controllers=self.controllers)

@@ -72,13 +72,13 @@ class Shelf(Files):
         return ("old/place",)
 
     async def save(self, pod: str, uid: str, **order: Any) -> SavedSeen:
-        self.story.append(f"save {order['turn']}")
+        self.story.append(f"save {order['epoch']}")
         if self.bug:
             raise ValueError(self.bug)
         return await super().save(pod, uid, **order)
 
-    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
-        self.story.append(f"thaw {turn}")
+    async def thaw(self, pod: str, uid: str, *, epoch: int) -> None:
+        self.story.append(f"thaw {epoch}")
 
     async def run(self, pod: str, command: Sequence[str], timeout: timedelta) -> None:
         self.story.append(command[0])
@@ -180,7 +180,7 @@ async def test_a_helper_that_is_away_is_waited_for_only_by_who_needs_it(
     assert found.status is not None and found.status.detail == ""
     # What is stored is what the clean start may replace, though nobody knew when it started.
     gone = await kept.operator.releaser.release("bob", "web")
-    assert (gone.phase, gone.aside, shelf.bases) == ("Released", "", ["d" * 64])
+    assert (gone.phase, gone.side_version, shelf.bases) == ("Released", "", ["d" * 64])
 
 
 async def test_a_helper_that_is_silent_does_not_hold_up_a_clean_start(
@@ -367,12 +367,12 @@ async def test_a_retry_that_works_is_a_release(kept: World, shelf: Shelf) -> Non
     await kept.operator.acquirer.acquire("alice", "web")
     shelf.failing = "the volume is full"
     await kept.operator.releaser.release("alice", "web")
-    shelf.failing, shelf.aside = "", True
+    shelf.failing, shelf.side_version = "", True
     done = await kept.operator.releaser.retry("alice", "web")
     assert (done.phase, bool(done.saved)) == ("Released", True)
-    assert done.aside.startswith(f"version {done.saved} is kept beside the current one")
+    assert done.side_version.startswith(f"version {done.saved} is kept beside the current one")
     await kept.gone(CLAIMS, NAME)
-    await kept.settles(lambda: _is_told(kept, "SnapshotConflict", done.aside))
+    await kept.settles(lambda: _is_told(kept, "SnapshotConflict", done.side_version))
 
 
 async def _is_told(world: World, reason: str, words: str) -> bool:

@@ -27,7 +27,7 @@ from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.rpc.message import Answer, Handler, Request
 from boilerhouse.platform.rpc.refusal import Refused
 from boilerhouse.platform.serving.listening import bind
-from boilerhouse.run.household import Means, household, operator_of
+from boilerhouse.run.components import Dependencies, operator_of, running_components
 from boilerhouse.tenancy.networks.build import INGRESS
 from boilerhouse.tenancy.snapshots.agents import Agents
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
@@ -56,8 +56,8 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return found
 
 
-def means_of(world: World, route: Handler) -> Means:
-    return Means(
+def means_of(world: World, route: Handler) -> Dependencies:
+    return Dependencies(
         world.client, world.images, route, Agents(world.client), b"s" * 32, "http://127.0.0.1:3000"
     )
 
@@ -67,7 +67,7 @@ async def whole_operator(world: World, name: str) -> AsyncIterator[Operator]:
     means = means_of(world, _no_helper)
     elector = Elector(world.client, "boilerhouse-operator", name, timing=LEASE)
     operator = operator_of(means, elector=elector)
-    async with household(means, operator=operator):
+    async with running_components(means, operator=operator):
         yield operator
 
 
@@ -201,7 +201,7 @@ async def test_an_agent_is_found_once_for_operator_and_api(
         bound = bind("127.0.0.1", [0])
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/api/v1"
         async with (
-            household(means, operator=operator_of(means), bound=bound),
+            running_components(means, operator=operator_of(means), bound=bound),
             httpx2.AsyncClient(base_url=url) as http,
         ):
             await world.ready_workload()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.core import names
-from boilerhouse.embedded.kubelet.forkserver.stock import SEEDS, SIZE
+from boilerhouse.embedded.kubelet.forkserver.slots import PREFORKED, SIZE
 from boilerhouse.embedded.kubelet.pod.pod import PodWorker
 from boilerhouse.platform.kube.exec import Channel
 from boilerhouse.platform.kube.kinds import Node, Pod
@@ -115,7 +115,7 @@ async def test_the_death_of_the_fork_server_is_told(scene: Scene) -> None:
     assert kubelet is not None
     await scene.create(pod("victim", sh("exec sleep 1000")))
     await scene.ready("victim")
-    os.kill(kubelet.sandboxes.nursery.pid, signal.SIGKILL)
+    os.kill(kubelet.sandboxes.fork_server.pid, signal.SIGKILL)
     async with asyncio.timeout(10):
         await asyncio.shield(kubelet.died)
     await scene.until("victim", lambda one: not one.ready)
@@ -360,7 +360,7 @@ async def test_many_at_once(scene: Scene) -> None:
         now = await asyncio.to_thread(lambda: len(os.listdir("/proc/self/fd")))  # noqa: PTH208
         if number == 0:
             open_files = now
-    in_stock = SIZE * (1 + SEEDS)  # networks, and who waits in cgroups: there or not yet
+    in_stock = SIZE * (1 + PREFORKED)  # networks, and who waits in cgroups: there or not yet
     assert now <= open_files + in_stock + 5
 
 

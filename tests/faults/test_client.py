@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.resources import PODS
@@ -29,7 +29,7 @@ async def test_reads_survive_dropped_connections() -> None:
             await exchange.reply(200, pod("x", 1))
 
     async with serving(handler) as address:
-        client = Client(Http(Config(address)), chance=rng(1))
+        client = Client(Http(Config(address)), rng=new_rng(1))
         assert (await client.get(PODS, "x")).metadata.name == "x"
         await client.close()
 
@@ -60,7 +60,7 @@ async def test_half_a_reply_is_not_an_answer() -> None:
         exchange.hang_up()
 
     async with serving(handler) as address:
-        client = Client(Http(Config(address)), chance=rng(1))
+        client = Client(Http(Config(address)), rng=new_rng(1))
         with pytest.raises(Unavailable):
             await client.list(PODS)
         await client.close()

@@ -2,7 +2,7 @@
 
 a verb, recorded ──► each moment of it ──► everything a crash may leave ──► opened ──► promises
 
-`test_snapshots_powerloss` lives long lives and takes chances; here is no chance. A verb is alone,
+`test_snapshots_powerloss` lives long lives and takes chances; here is no rng. A verb is alone,
 every recorded operation is a moment, and at each moment every combination is tried of what may have
 reached the disk by then, in whatever order.
 """

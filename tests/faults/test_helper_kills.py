@@ -125,20 +125,20 @@ def hashed(path: Path) -> str:
 )
 async def test_a_helper_killed_at_any_moment(tmp_path: Path, seed: int, kills: int) -> None:
     """What was acknowledged is current afterwards, or what was under way is; whole in any case."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     directory = tmp_path / "snapshots"
     directory.mkdir()
     current = tmp_path / "snapshots" / "anna" / "shop.tar.gz"
     agent, acknowledged, cut_off = Pretender(), "", 0
     async with listens(agent) as port:
         for number in range(kills):
-            agent.data = chance.randbytes(chance.choice([1000, 3 << 20, 12 << 20]))
+            agent.data = rng.randbytes(rng.choice([1000, 3 << 20, 12 << 20]))
             async with program(directory) as helper:
                 seen = await helper.current()
                 assert (seen.digest if seen is not None else "") == acknowledged
                 assert not list((directory / ".tmp").iterdir())
                 saving = asyncio.create_task(helper.save(port, f"pod-{number}", acknowledged))
-                await asyncio.wait({saving}, timeout=chance.choice([0, 0.005, 0.02, 0.06, 0.2]))
+                await asyncio.wait({saving}, timeout=rng.choice([0, 0.005, 0.02, 0.06, 0.2]))
                 helper.process.kill()
                 try:
                     acknowledged = (await saving).digest

@@ -22,7 +22,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from boilerhouse.core.clock import Random, SystemClock, rng
+from boilerhouse.core.clock import Random, SystemClock, new_rng
 from tests.absence import absent, sandbox_unavailable
 from tests.e2e.tenants import eventually
 from tests.faults.test_kubelet_kills import processes
@@ -146,11 +146,11 @@ class Ledger:
 class Tenant:
     """One who comes and goes, all the time."""
 
-    def __init__(self, name: str, ledger: Ledger, chance: Random) -> None:
+    def __init__(self, name: str, ledger: Ledger, rng: Random) -> None:
         self.name = name
         self.workload = WORKLOADS[TENANTS.index(name) % 2]
         self.ledger = ledger
-        self.chance = chance
+        self.rng = rng
         self.doing = ""
 
     async def live(self, http: httpx2.AsyncClient) -> None:
@@ -165,7 +165,7 @@ class Tenant:
         claimed = await self.ask(http, "claim")
         self.ledger.revivals += claimed["source"].endswith("+data")
         await self.look(http, claimed["instanceId"])
-        await asyncio.sleep(self.chance.random() / 2)
+        await asyncio.sleep(self.rng.random() / 2)
         await self.look(http, claimed["instanceId"])
         released = await self.ask(http, "release")
         assert released["snapshot"]["current"], released
@@ -207,14 +207,14 @@ def left_of(pid: int, marker: str) -> list[int]:
     return found
 
 
-async def some_moment(ledger: Ledger, chance: Random) -> None:
+async def some_moment(ledger: Ledger, rng: Random) -> None:
     """Wait until it is time to kill: mostly a little after somebody asked for something."""
-    what = chance.choice(["claim", "release", "release", "released", "anything"])
+    what = rng.choice(["claim", "release", "release", "released", "anything"])
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(10):
             if what in MOMENTS:
                 await ledger.begun[what].wait()
-    await asyncio.sleep(chance.random() * (0.5 if what in MOMENTS else 2))
+    await asyncio.sleep(rng.random() * (0.5 if what in MOMENTS else 2))
 
 
 @asynccontextmanager
@@ -245,8 +245,8 @@ async def test_killed_while_tenants_hibernate(tmp_path: Path, seed: int, kills: 
         absent(f"containers cannot run here: {problems[0]}")
     marker = f"bh-hibernate-{os.getpid()}-{next(_NUMBERS)}"
     directory = tmp_path / marker
-    chance, ledger = rng(seed), Ledger()
-    tenants = [Tenant(name, ledger, chance) for name in TENANTS]
+    rng, ledger = new_rng(seed), Ledger()
+    tenants = [Tenant(name, ledger, rng) for name in TENANTS]
 
     async def nobody_left() -> bool:
         return not await asyncio.to_thread(left_of, life.process.pid, marker)
@@ -255,14 +255,14 @@ async def test_killed_while_tenants_hibernate(tmp_path: Path, seed: int, kills: 
         life = await Life.begin(directory)
         try:
             if number % 7 == 6:
-                await asyncio.sleep(chance.random())  # before it serves, as a rule
+                await asyncio.sleep(rng.random())  # before it serves, as a rule
             else:
                 async with asking(await life.serving()) as http:
                     if number == 0:
                         await furnish(http, marker)
                     ledger.begun = {what: asyncio.Event() for what in MOMENTS}
                     living = [asyncio.create_task(tenant.live(http)) for tenant in tenants]
-                    moment = asyncio.create_task(some_moment(ledger, chance))
+                    moment = asyncio.create_task(some_moment(ledger, rng))
                     done, _ = await asyncio.wait(
                         {*living, moment}, return_when=asyncio.FIRST_COMPLETED
                     )

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.informer import Informer, Timing
@@ -44,8 +44,8 @@ class Server:
 @asynccontextmanager
 async def following(server: Server) -> AsyncIterator[Informer[Pod]]:
     async with serving(server) as address:
-        client = Client(Http(Config(address)), chance=rng(1))
-        informer = Informer(client, PODS, timing=FAST, chance=rng(1))
+        client = Client(Http(Config(address)), rng=new_rng(1))
+        informer = Informer(client, PODS, timing=FAST, rng=new_rng(1))
         async with informer.running():
             await informer.wait_synced(5)
             yield informer
@@ -202,8 +202,8 @@ async def test_an_api_server_that_restarts_is_found_again() -> None:
 
     server = Server(watch)
     async with serving(server) as address:
-        client = Client(Http(Config(address)), chance=rng(1))
-        informer = Informer(client, PODS, timing=FAST, chance=rng(1))
+        client = Client(Http(Config(address)), rng=new_rng(1))
+        informer = Informer(client, PODS, timing=FAST, rng=new_rng(1))
         task = asyncio.create_task(informer.run())
         await informer.wait_synced(5)
     await until(lambda: "Connect" in informer.last_error)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock, new_rng
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.config import Config
 from boilerhouse.platform.kube.kinds import Pod
@@ -91,7 +91,7 @@ async def test_killed_at_any_moment(tmp_path: Path) -> None:
         absent(f"containers cannot run here: {problems[0]}")
     marker = f"bh-marker-{os.getpid()}-{next(_NUMBERS)}"
     directory = tmp_path / "data"
-    chance = rng(7)
+    rng = new_rng(7)
     data: Body = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     body = pod(
         "writer",
@@ -113,7 +113,7 @@ async def test_killed_at_any_moment(tmp_path: Path) -> None:
                 volume = directory / "pods" / uid / "volumes" / "data"
                 await eventually(_grown(volume, len(before)))
                 assert processes(marker)
-                await asyncio.sleep(chance.random() / 2)
+                await asyncio.sleep(rng.random() / 2)
                 before = visible(volume)
         finally:
             up.kill()

@@ -4,7 +4,7 @@ workload ──► tell("try" | "ack" | "seen" | "open", …) ──► ledger.p
 
 Runs in a process that will be killed or lose its power, so it imports the store and nothing else.
 Each single writer owns one object and each group writer three that it only ever writes together.
-Every write carries a step number that is never used twice. Some are answered ahead of the disk:
+Every write carries a step number that is never used twice. Some are answered deferred of the disk:
 the write that follows stands for them, so they are told of when that one is acknowledged.
 """
 
@@ -62,7 +62,7 @@ class Workload:
                     step = change.object.body["spec"]["step"]
                     self._tell("seen", change.key.name, change.type, step, change.revision)
                 return
-            except Overrun:  # broken off, as what was answered ahead never came to be
+            except Overrun:  # broken off, as what was answered deferred never came to be
                 continue
 
     async def _write(self, store: Store, writer: int, names: list[str]) -> None:
@@ -70,14 +70,14 @@ class Workload:
         while self._steps is None or count < self._steps:
             # One to three writes on top of each other before the first is durable.
             waiting = []
-            ahead = self._random.random() < 0.5
+            deferred = self._random.random() < 0.5
             writes = self._random.randint(1, 3)
             for n in range(writes):
                 count += 1
                 step = (self._run * 100 + writer) * 1_000_000 + count
-                future = self._submit(store, step, names, ahead=ahead and n < writes - 1)
+                future = self._submit(store, step, names, deferred=deferred and n < writes - 1)
                 waiting.append((step, future))
-            if ahead and not await _is_stored(waiting[-1][1]):
+            if deferred and not await _is_stored(waiting[-1][1]):
                 continue
             for step, future in waiting:
                 if await _is_stored(future):
@@ -85,7 +85,7 @@ class Workload:
                         self._tell("ack", stored.key.name, step, stored.revision)
 
     def _submit(
-        self, store: Store, step: int, names: list[str], *, ahead: bool
+        self, store: Store, step: int, names: list[str], *, deferred: bool
     ) -> asyncio.Future[list[Stored]]:
         remove = self._random.random() < 0.15 and store.head(key_of(names[0])) is not None
         padding = "x" * self._random.choice((10, 300, 3000))
@@ -98,7 +98,7 @@ class Workload:
         ]
         for name in names:
             self._tell("try", name, "remove" if remove else "put", step)
-        return store.submit(*writes, ahead=ahead)
+        return store.submit(*writes, deferred=deferred)
 
 
 async def _is_stored(future: asyncio.Future[list[Stored]]) -> bool:

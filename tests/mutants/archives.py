@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _JUDGEMENT = "tests/security/archives/test_judgement.py::"
-_CREW = "tests/unit/platform/archive/test_crew.py::"
+_PARALLEL_WRITER = "tests/unit/platform/archive/test_parallel_writer.py::"
 
 MUTANTS = {
     "an upload is only counted": Mutant(
@@ -28,15 +28,15 @@ MUTANTS = {
     ),
     "a file that is still to be made is not waited for": Mutant(
         "boilerhouse.platform.archive.tree",
-        "        if name in here.under_way:\n            self._crew.settle()\n",
+        "        if name in here.under_way:\n            self._writer.settle()\n",
         "",
-        _CREW + "test_two_leave_behind_what_one_does",
+        _PARALLEL_WRITER + "test_two_leave_behind_what_one_does",
     ),
     "a directory is finished before its files are there": Mutant(
-        "boilerhouse.platform.archive.crew",
+        "boilerhouse.platform.archive.parallel_writer",
         "        if not opened.batches:\n            opened.finish()\n",
         "        opened.finish()\n",
-        _CREW + "test_a_directory_gets_its_time_after_its_last_file",
+        _PARALLEL_WRITER + "test_a_directory_gets_its_time_after_its_last_file",
     ),
     "what no instance takes is tried again": Mutant(
         "boilerhouse.tenancy.snapshots.filing",

@@ -98,7 +98,7 @@ MUTANTS = _ELSEWHERE | {
         "boilerhouse.tenancy.claims.decide",
         "    return _BY_PHASE[claim.status.phase](seen, claim)\n",
         "    if seen.pod and seen.workload and seen.pod.template != seen.workload.template:\n"
-        '        return patiently(seen, DeletePod(seen.pod, "it is of an older blueprint"))\n'
+        '        return with_backoff(seen, DeletePod(seen.pod, "it is of an older blueprint"))\n'
         "    return _BY_PHASE[claim.status.phase](seen, claim)\n",
         _DECIDE + "test_a_pod_that_was_active_is_not_replaced",
     ),
@@ -195,13 +195,13 @@ MUTANTS = _ELSEWHERE | {
     ),
     "a save without its base": Mutant(
         "boilerhouse.tenancy.claims.deciding.releasing",
-        "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
-        'return Save(pod, "", release_of(claim.status).round, keep, clean)',
+        "return Save(pod, refs.base, release_of(claim.status).epoch, keep, clean)",
+        'return Save(pod, "", release_of(claim.status).epoch, keep, clean)',
         _RELEASING + "test_files_are_saved_before_the_pod_goes",
     ),
     "a save without its round": Mutant(
         "boilerhouse.tenancy.claims.deciding.releasing",
-        "return Save(pod, refs.base, release_of(claim.status).round, keep, clean)",
+        "return Save(pod, refs.base, release_of(claim.status).epoch, keep, clean)",
         "return Save(pod, refs.base, 0, keep, clean)",
         "tests/sim/test_stories.py::test_a_save_that_comes_late_freezes_nobody",
     ),
@@ -468,8 +468,8 @@ MUTANTS = _ELSEWHERE | {
     ),
     "any save replaces current": Mutant(
         "boilerhouse.node.helper.store.store",
-        "            replaces = not aside and rules.may_replace(shelf, base, pod)\n",
-        "            replaces = not aside\n",
+        "            replaces = not side_version and rules.may_replace(shelf, base, pod)\n",
+        "            replaces = not side_version\n",
         _STORE + "test_a_conflict",
     ),
     "what a clean start replaces is pruned": Mutant(

@@ -42,7 +42,7 @@ MUTANTS = {
     ),
     "agents' triggers are counted all at once": Mutant(
         "boilerhouse.edge.api.handlers.resources",
-        "        async with self.house.agents_turn:\n            yield\n",
+        "        async with self.services.agents_turn:\n            yield\n",
         "        yield\n",
         "tests/unit/edge/api/test_auth.py::test_an_agent_has_a_limited_number_of_triggers",
     ),

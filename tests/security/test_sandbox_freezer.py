@@ -148,7 +148,7 @@ async def test_a_signal_does_not_wake_what_is_halted(pod: PodSandbox) -> None:
     """A command that is let in while the tenant is halted cannot let it run, with a freezer."""
     heard = Heard()
     container = await pod.start(shell(f"trap : CONT USR1; {TICKS}"), heard)
-    if container.plot.group.freezer is None:
+    if container.slot.group.freezer is None:
         pytest.skip("SIGCONT ends what SIGSTOP began")
     await grown(heard)
     await container.freeze(allow_exec=True)
@@ -164,7 +164,7 @@ async def test_a_command_that_is_cut_off_ends_with_all_it_started(
     container = await pod.start(shell("exec sleep 1000"), Heard())
     script = "setsid sleep 1001 & setsid sh -c 'sleep 1002 & sleep 1003' & sleep 1004"
     expected = 6
-    if container.plot.group.freezer is not None:
+    if container.slot.group.freezer is not None:
         script = f"setsid -f sleep 1005; {script}"
         expected += 1
     program = await container.exec(["sh", "-c", script])
@@ -178,7 +178,7 @@ async def test_a_command_that_is_cut_off_ends_with_all_it_started(
 async def test_a_fork_storm_is_cut_off(pod: PodSandbox) -> None:
     """A command whose processes each live a moment and leave the next behind."""
     container = await pod.start(shell("exec sleep 1000"), Heard())
-    if container.plot.group.freezer is None:
+    if container.slot.group.freezer is None:
         pytest.skip("without cgroups it is not found")
     program = await container.exec(["sh", "-c", "f() { setsid -f true; f & }; f; exec sleep 9"])
     await asyncio.sleep(0.3)
@@ -199,7 +199,7 @@ async def test_what_an_ended_command_left_is_the_containers(
     await container.freeze()
     await asyncio.to_thread(container.thaw)
     assert others(container) == [left]
-    group = container.plot.group
+    group = container.slot.group
     if group.freezer is not None:
         async with asyncio.timeout(20):
             # Of the commands that left nothing there is no group any more.
@@ -244,7 +244,7 @@ async def test_a_caller_that_leaves_early_leaves_no_command(pod: PodSandbox) -> 
 async def test_commands_count_towards_the_limits(pod: PodSandbox) -> None:
     """Memory of a command is the container's: more than its limit is refused or kills."""
     container = await pod.start(shell("exec sleep 1000", memory_bytes=64 << 20), Heard())
-    if not container.plot.group.by_controller:
+    if not container.slot.group.by_controller:
         pytest.skip("no cgroups are ours here")
     code, out, _ = await execute(container, "python3", "-c", "print(len(b'x' * (256 << 20)))")
     assert (code, out) != (0, b"268435456\n")

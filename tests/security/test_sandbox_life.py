@@ -44,7 +44,7 @@ async def until(heard: Heard, text: bytes) -> None:
 
 def children(opened: Bubblewrapped) -> list[int]:
     """Return whom the fork server has started, oldest first."""
-    pid = opened.nursery.pid
+    pid = opened.fork_server.pid
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -132,7 +132,7 @@ async def test_the_death_of_the_fork_server_is_seen_past_the_gate(
 ) -> None:
     """Who waits there holds nothing that would hide it, and dies with it."""
     prepared = await pod.prepare(shell("exit 0"))
-    os.kill(opened.nursery.pid, signal.SIGKILL)
+    os.kill(opened.fork_server.pid, signal.SIGKILL)
     await asyncio.wait_for(asyncio.shield(opened.died), 20)
     assert not prepared.stands
 
@@ -349,7 +349,7 @@ def processor_time(pid: int) -> int:
 async def test_who_has_no_share_left_stands_still_and_gets_no_larger_one(pod: PodSandbox) -> None:
     """A container that is held back cannot stop: it is let run so far, and not a bit further."""
     container = await pod.start(shell("while :; do :; done", cpu=0.02), Heard())
-    group = container.plot.group
+    group = container.slot.group
     if not group.by_controller:
         pytest.skip("no cgroups are ours here")
     file = "cpu.max" if group.unified else "cpu.cfs_quota_us"
@@ -511,7 +511,7 @@ async def main():
         program = await container.exec(["sleep", "1000"])
         while len(container.processes()) < 3:
             await asyncio.sleep(0.01)
-        print(opened.nursery.pid, *container.processes(), flush=True)
+        print(opened.fork_server.pid, *container.processes(), flush=True)
         await asyncio.sleep(1000)
 
 asyncio.run(main())
@@ -566,7 +566,7 @@ async def test_the_death_of_the_fork_server_is_noticed(opened: Bubblewrapped) ->
     """Whoever waits is told, and further requests fail with a reason."""
     pod = await opened.create("pod")
     container = await pod.start(shell("exec sleep 1000"), Heard())
-    os.kill(opened.nursery.pid, signal.SIGKILL)
+    os.kill(opened.fork_server.pid, signal.SIGKILL)
     await asyncio.wait_for(opened.died, 20)
     assert (await asyncio.wait_for(container.wait(), 20)).code == 137
     with pytest.raises(SandboxError, match="died"):

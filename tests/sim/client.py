@@ -57,7 +57,7 @@ class Gates:
 
 
 class SimClient:
-    """Speaks as one actor. To this server nothing is `ahead` of its disk."""
+    """Speaks as one actor. To this server nothing is `deferred` of its disk."""
 
     namespace = "sim"
 
@@ -66,7 +66,7 @@ class SimClient:
         self._gates = gates
         self._actor = actor
 
-    def where(self, namespace: str | None) -> str:
+    def resolve_namespace(self, namespace: str | None) -> str:
         return self.namespace if namespace is None else namespace
 
     async def get(self, resource: Resource[Any], name: str, *, namespace: str = "sim") -> Any:
@@ -76,7 +76,7 @@ class SimClient:
         return decoded(resource, found)
 
     async def find(
-        self, resource: Resource[Any], name: str, *, namespace: str = "sim", ahead: bool = False
+        self, resource: Resource[Any], name: str, *, namespace: str = "sim", deferred: bool = False
     ) -> Any:
         try:
             return await self.get(resource, name, namespace=namespace)
@@ -94,7 +94,7 @@ class SimClient:
         items = [decoded(resource, body) for body in found]
         return Listing(items, str(self._server.revision), {})
 
-    async def create(self, resource: Resource[Any], body: Body, *, ahead: bool = False) -> Any:
+    async def create(self, resource: Resource[Any], body: Body, *, deferred: bool = False) -> Any:
         if resource.plural in ("events", "secrets"):
             return decoded(resource, {"metadata": {"name": "x"}})  # told apart, and not simulated
         made = await self._call(
@@ -112,7 +112,7 @@ class SimClient:
         *,
         namespace: str | None = None,
         subresource: str = "",
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> Any:
         if resource.plural == "events":
             return decoded(resource, {"metadata": {"name": "x"}})

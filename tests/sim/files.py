@@ -37,7 +37,7 @@ class Tenancy:
     started: bool = False
     life: int = 0
     agent_life: int = 0
-    round: int = 0
+    epoch: int = 0
     safe: int = 0  # the round whose save is committed
     marker: str = ""
     killed: bool = False
@@ -46,25 +46,25 @@ class Tenancy:
     def writes(self) -> bool:
         return self.started and not self.frozen and not self.dead
 
-    def freeze(self, turn: int) -> None:
-        self._heed(turn)
+    def freeze(self, epoch: int) -> None:
+        self._heed(epoch)
         self.frozen = True
 
-    def thaw(self, turn: int) -> None:
-        if 0 < turn == self.safe:
+    def thaw(self, epoch: int) -> None:
+        if 0 < epoch == self.safe:
             raise Retry("what was saved is committed")
-        self._heed(turn)
+        self._heed(epoch)
         self.frozen = False
 
-    def undo(self, turn: int) -> None:
+    def undo(self, epoch: int) -> None:
         """A save came to nothing: the tenant runs on, unless an earlier one is committed."""
-        if turn in (0, self.round) and turn != (self.safe or None):
+        if epoch in (0, self.epoch) and epoch != (self.safe or None):
             self.frozen = False
 
-    def saved(self, turn: int) -> None:
-        if turn not in (0, self.round) or not self.frozen:
+    def saved(self, epoch: int) -> None:
+        if epoch not in (0, self.epoch) or not self.frozen:
             raise Retry("thawed meanwhile")
-        self.safe = turn
+        self.safe = epoch
 
     def kill(self) -> None:
         self.killed, self.dead, self.frozen = True, True, False
@@ -73,10 +73,10 @@ class Tenancy:
         self.life += 1
         self.frozen = self.dead = False
 
-    def _heed(self, turn: int) -> None:
-        if 0 < turn < self.round:  # 0 is no number
+    def _heed(self, epoch: int) -> None:
+        if 0 < epoch < self.epoch:  # 0 is no number
             raise Retry("stale round")
-        self.round = max(turn, self.round)
+        self.epoch = max(epoch, self.epoch)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Store:
         new = Version(digest, marks, base, pod, side=not may)
         self.versions.setdefault(tenant, []).append(new)
         self.committed(tenant, old, new)
-        return SavedSeen(digest, aside=not may)
+        return SavedSeen(digest, side_version=not may)
 
     def kept(self, tenant: str) -> set[str]:
         """Return every mark that is in some version."""
@@ -171,9 +171,9 @@ class Helper:
         """Start a job, or join the one of that name."""
         if name not in self.jobs:
             self.jobs[name] = Running(job())
-        turn: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.jobs[name].waiting.append(turn)
-        return turn
+        epoch: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.jobs[name].waiting.append(epoch)
+        return epoch
 
     def step(self, name: str) -> None:
         """Let one thing of a job happen."""
@@ -196,33 +196,33 @@ class Helper:
             self._end(name, None, Retry("the connection is lost"))
 
     def _end(self, name: str, value: Any, error: Exception | None) -> None:
-        for turn in self.jobs.pop(name).waiting:
-            if turn.done():
+        for epoch in self.jobs.pop(name).waiting:
+            if epoch.done():
                 continue
             if error is None:
-                turn.set_result(value)
+                epoch.set_result(value)
             else:
-                turn.set_exception(error)
-                turn.exception()  # whoever waited may be dead
+                epoch.set_exception(error)
+                epoch.exception()  # whoever waited may be dead
 
-    def save(self, tenant: str, uid: str, base: str, turn: int) -> Job:
+    def save(self, tenant: str, uid: str, base: str, epoch: int) -> Job:
         inside = self.inside(uid)
-        inside.freeze(turn)
+        inside.freeze(epoch)
         try:
             yield "frozen"
             marks = tuple(inside.marks)
             yield "streamed"
-            if turn not in (0, self.inside(uid).round) or tuple(inside.marks) != marks:
+            if epoch not in (0, self.inside(uid).epoch) or tuple(inside.marks) != marks:
                 raise Retry("it changed meanwhile")
             if self.store.full:
                 raise Retry("the volume is full")
         except (GeneratorExit, Retry):
-            inside.undo(turn)
+            inside.undo(epoch)
             raise
         yield "stored"
         saved = self.store.commit(tenant, marks, base, uid)
         yield "committed"
-        self.inside(uid).saved(turn)
+        self.inside(uid).saved(epoch)
         return saved
 
     def restore(self, tenant: str, uid: str, digest: str, mode: Mode) -> Job:
@@ -280,13 +280,13 @@ class SimSnapshots:
         tenant: str,
         workload: str,
         base: str,
-        turn: int,
+        epoch: int,
         keep: int,
         clean: bool,
         halting: Callable[[], None],
     ) -> SavedSeen:
-        name = f"save {pod}/{uid} in round {turn}"
-        job = lambda: self._helper.save(tenant, uid, base, turn)  # noqa: E731
+        name = f"save {pod}/{uid} in round {epoch}"
+        job = lambda: self._helper.save(tenant, uid, base, epoch)  # noqa: E731
         saved: SavedSeen = await self._long(name, job)
         return saved
 
@@ -297,8 +297,8 @@ class SimSnapshots:
         await self._long(name, lambda: self._helper.restore(tenant, uid, digest, mode))
         return ()
 
-    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
-        await self._call(f"thaw {pod}", lambda: self._helper.inside(uid).thaw(turn))
+    async def thaw(self, pod: str, uid: str, *, epoch: int) -> None:
+        await self._call(f"thaw {pod}", lambda: self._helper.inside(uid).thaw(epoch))
 
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
         return Changes(None, True, 0)
@@ -313,10 +313,10 @@ class SimSnapshots:
 
     async def _long(self, name: str, job: Callable[[], Job]) -> Any:
         await self._pass(name, answered=False)
-        turn = self._helper.ask(name, job)
+        epoch = self._helper.ask(name, job)
         if self._gates.open:
             self._helper.finish()
-        result = await turn
+        result = await epoch
         await self._pass(name, answered=True)
         return result
 

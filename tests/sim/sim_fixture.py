@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import FakeClock, rfc3339, rng
+from boilerhouse.core.clock import FakeClock, new_rng, rfc3339
 from boilerhouse.operator.operator import Operator
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
@@ -75,7 +75,7 @@ class Process:
             snapshots=files,
             hooks=files,
             clock=self.clock,
-            chance=rng(sum(name.encode())),
+            rng=new_rng(sum(name.encode())),
             reconcile=False,
         )
         self.operator.jobs.here = True  # every process is one of several operators

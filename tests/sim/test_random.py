@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from boilerhouse.core.clock import Random, rng
+from boilerhouse.core.clock import Random, new_rng
 from tests.sim.invariants import Violated
 from tests.sim.sim_fixture import Chaos, Choose, World
 
@@ -43,7 +43,7 @@ WEIGHTS = {
 }
 
 
-def weighted(chance: Random) -> Choose:
+def weighted(rng: Random) -> Choose:
     """Choose a kind by weight, then one of that kind."""
 
     def choose(options: list[str]) -> int:
@@ -53,74 +53,74 @@ def weighted(chance: Random) -> Choose:
             kind = next((kind for kind in WEIGHTS if kind in words), "rest")
             kinds.setdefault(kind, []).append(index)
         weights = [WEIGHTS.get(kind, 1) for kind in kinds]
-        return chance.choice(kinds[chance.choices(list(kinds), weights)[0]])
+        return rng.choice(kinds[rng.choices(list(kinds), weights)[0]])
 
     return choose
 
 
-def kept(chance: Random) -> dict[str, Any]:
+def kept(rng: Random) -> dict[str, Any]:
     """Return what is added to a history in which tenants have files."""
-    idle = chance.choice([False, False, True])
+    idle = rng.choice([False, False, True])
     return {
         "files": True,
-        "past": chance.choice([False, True]),
-        "writes": chance.choice([2, 6]),
+        "past": rng.choice([False, True]),
+        "writes": rng.choice([2, 6]),
         "idle": idle,
-        "touches": chance.choice([0, 3]) if idle else 0,
-        "forces": chance.choice([0, 0, 1]),
-        "tenants": chance.choice([("alice",), ("alice", "bob")]),
-        "wishes": chance.choice([3, 6]),
-        "farewells": chance.choice([1, 3]),
-        "full": chance.choice([False, False, True]),
-        "begin": chance.choice(["", "Active", "ReleaseFailed"]),
-        "patient": chance.choice([False, True, True]),
-        "other_names": 0 if idle else chance.choice([0, 1]),
+        "touches": rng.choice([0, 3]) if idle else 0,
+        "forces": rng.choice([0, 0, 1]),
+        "tenants": rng.choice([("alice",), ("alice", "bob")]),
+        "wishes": rng.choice([3, 6]),
+        "farewells": rng.choice([1, 3]),
+        "full": rng.choice([False, False, True]),
+        "begin": rng.choice(["", "Active", "ReleaseFailed"]),
+        "patient": rng.choice([False, True, True]),
+        "other_names": 0 if idle else rng.choice([0, 1]),
     }
 
 
-def files_fail(chance: Random, chaos: Chaos) -> Chaos:
+def files_fail(rng: Random, chaos: Chaos) -> Chaos:
     """Add what may go wrong with files."""
     return replace(
         chaos,
         clock_jumps=0,  # idleness is judged by clocks that agree
-        seconds=chance.choice([8, 30]),
-        helper_deaths=chance.choice([0, 1, 2]),
-        agent_deaths=chance.choice([0, 1]),
-        reboots=chance.choice([0, 0, 1]),
-        tenant_crashes=chance.choice([0, 1]),
-        full_volumes=chance.choice([0, 0, 1, 2]),
-        bad_bytes=chance.choice([0, 0, 1]),
+        seconds=rng.choice([8, 30]),
+        helper_deaths=rng.choice([0, 1, 2]),
+        agent_deaths=rng.choice([0, 1]),
+        reboots=rng.choice([0, 0, 1]),
+        tenant_crashes=rng.choice([0, 1]),
+        full_volumes=rng.choice([0, 0, 1, 2]),
+        bad_bytes=rng.choice([0, 0, 1]),
     )
 
 
 async def history(seed: int, steps: int = 260, **changes: object) -> World:
     """Live one history, with files if the seed is odd; a failure tells seed and last steps."""
-    chance = rng(seed)
+    rng = new_rng(seed)
     world = World(
-        choose=weighted(chance),
-        processes=chance.choice([2, 3]),
+        choose=weighted(rng),
+        processes=rng.choice([2, 3]),
         tenants=("alice", "bob"),
-        pool=chance.choice([0, 1, 2]),
-        wishes=chance.choice([2, 4, 6]),
-        other_names=chance.choice([0, 1, 2]),
-        farewells=chance.choice([0, 1, 3]),
+        pool=rng.choice([0, 1, 2]),
+        wishes=rng.choice([2, 4, 6]),
+        other_names=rng.choice([0, 1, 2]),
+        farewells=rng.choice([0, 1, 3]),
         chaos=Chaos(
-            crashes=chance.choice([0, 1, 3]),
-            failures=chance.choice([0, 2, 6]),
-            pod_deaths=chance.choice([0, 1, 2]),
-            unready=chance.choice([0, 1]),
-            sick_nodes=chance.choice([0, 1]),
-            clock_jumps=chance.choice([0, 2]),
-            template_changes=chance.choice([0, 1]),
-            quotas=chance.choice([0, 1]),
-            scalings=chance.choice([0, 1]),
-            cordons=chance.choice([0, 0, 1, 2]),
-            repairs=chance.choice([0, 0, 1, 2]),
+            crashes=rng.choice([0, 1, 3]),
+            failures=rng.choice([0, 2, 6]),
+            pod_deaths=rng.choice([0, 1, 2]),
+            unready=rng.choice([0, 1]),
+            sick_nodes=rng.choice([0, 1]),
+            clock_jumps=rng.choice([0, 2]),
+            template_changes=rng.choice([0, 1]),
+            quotas=rng.choice([0, 1]),
+            scalings=rng.choice([0, 1]),
+            cordons=rng.choice([0, 0, 1, 2]),
+            repairs=rng.choice([0, 0, 1, 2]),
         ),
     )
     if seed % 2:
-        changes = {**kept(chance), **changes}
-        world.chaos = files_fail(chance, world.chaos)
+        changes = {**kept(rng), **changes}
+        world.chaos = files_fail(rng, world.chaos)
     for name, value in changes.items():
         setattr(world, name, value)
     try:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from tests.sim.invariants import Violated
 from tests.sim.sim_fixture import Chaos, World
 
@@ -87,11 +87,11 @@ async def search(world: World, depth: int, most: int) -> int:
     All of them if there are no more than `most`, else a sample that is the same each time.
     """
     ran = 0
-    chance = rng(most)
+    rng = new_rng(most)
     level: list[dict[int, str]] = [{}]
     for deviations in range(depth + 1):
         left = max(1, (most - ran) // (depth + 1 - deviations))
-        chosen = level if len(level) <= left else chance.sample(level, left)
+        chosen = level if len(level) <= left else rng.sample(level, left)
         level = []
         for one in chosen:
             schedule = await run(world, one)

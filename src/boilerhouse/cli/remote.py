@@ -76,7 +76,7 @@ def with_rest(command: Callable[[Rest], int]) -> None:
         if error.filename is not None or isinstance(error, ConnectionError):
             raise  # of a file or a connection: whoever uses those says what it means
         _give_up_stdout()
-        why = f"what was asked for cannot be written: {error.strerror}"
+        why = f"cannot write output: {error.strerror}"
         typer.echo(f"boilerhouse: {why}", err=True)
         exit_code = 1
     raise typer.Exit(exit_code)

@@ -203,7 +203,7 @@ def _is_stream(target: Path, *, force: bool) -> bool:
     if stat.S_ISDIR(mode):
         raise Failure(f"{target} is a directory: name a file with -f, or another directory")
     if stat.S_ISREG(mode) and not force:
-        raise Failure(f"{target} is there already: --force replaces it")
+        raise Failure(f"{target} exists: --force replaces it")
     return not stat.S_ISREG(mode)
 
 

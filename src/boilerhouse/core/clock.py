@@ -1,7 +1,7 @@
-"""Time and chance: the only door through which either enters the program.
+"""Time and randomness: the only door through which either enters the program.
 
 A decision that reads the wall clock cannot be replayed, so everything that needs `now` is handed a
-`Clock`, everything that needs chance a `Random`, and a linter refuses other sources.
+`Clock`, everything that needs rng a `Random`, and a linter refuses other sources.
 
     SystemClock ─┐
                  ├─► Clock.now() ─► Seen.now ─► decide()
@@ -24,11 +24,11 @@ __all__ = [
     "FakeClock",
     "Random",
     "SystemClock",
+    "new_rng",
     "new_uid",
     "parse_time",
     "rfc3339",
     "rfc3339_micro",
-    "rng",
     "token",
 ]
 
@@ -84,7 +84,7 @@ class FakeClock:
         self._monotonic += step.total_seconds()
 
 
-# What is not chance in a UUID: its version and its variant, as RFC 9562 has them.
+# What is not random in a UUID: its version and its variant, as RFC 9562 has them.
 _FIXED = 0xF << 76 | 0b11 << 62
 _VERSION_4 = 0x4 << 76 | 0b10 << 62
 
@@ -101,7 +101,7 @@ def token(nbytes: int = 32) -> str:
     return secrets.token_urlsafe(nbytes)
 
 
-def rng(seed: int | None = None) -> Random:
+def new_rng(seed: int | None = None) -> Random:
     """Return a generator for jitter and choice, never for secrets. A seed makes it repeatable."""
     return random.Random(seed)  # noqa: S311  jitter and choice are not secrets
 

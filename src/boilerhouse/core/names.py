@@ -39,7 +39,7 @@ PORTS = f"{GROUP}/ports"  # on a Pod: "<guest>:<reached at>,…" if a node had t
 LAST_ACTIVITY = f"{GROUP}/last-activity"  # on a Claim: when the tenant last did something
 POD = f"{GROUP}/pod"  # on a Claim: "<name>/<uid>", the one Pod it may have (intent.py)
 RELEASE = f"{GROUP}/release"  # on a Claim: the user wants it released
-# On a Claim whose release failed; the first two name the round (rounds.py) that they mean.
+# On a Claim whose release failed; the first two name the round (epochs.py) that they mean.
 CLAIMED_AGAIN = f"{GROUP}/claimed-again"  # the tenant wants its instance back
 RELEASE_RETRY = f"{GROUP}/release-retry"  # try again now
 RELEASE_FORCE = f"{GROUP}/release-force"  # give up what could not be saved
@@ -129,14 +129,14 @@ def claim_lease_name(tenant: str, workload: str) -> str:
     return f"t-{claim_hash(tenant, workload)}"
 
 
-def warm_pod_name(workload: str, *chance: str) -> str:
-    """Return a name for a warm instance; `chance` tells it from the others."""
-    return _pod_name(workload, chance)
+def warm_pod_name(workload: str, *parts: str) -> str:
+    """Return a name for a warm instance; `parts` tells it from the others."""
+    return _pod_name(workload, parts)
 
 
-def cold_pod_name(tenant: str, workload: str, *chance: str) -> str:
+def cold_pod_name(tenant: str, workload: str, *parts: str) -> str:
     """Return a name for an instance that is made for one tenant."""
-    return _pod_name(f"{slug(tenant, 20) or 'x'}-{workload}", chance)
+    return _pod_name(f"{slug(tenant, 20) or 'x'}-{workload}", parts)
 
 
 def agent_secret_name(pod: str) -> str:
@@ -155,10 +155,10 @@ def claim_hash(tenant: str, workload: str) -> str:
     return _digest(tenant, workload)[:20]
 
 
-def _pod_name(readable: str, chance: tuple[str, ...]) -> str:
+def _pod_name(readable: str, parts: tuple[str, ...]) -> str:
     # A Pod's name becomes its host name, which is a DNS label; and "agent-" must fit before it.
     room = NAME_LIMIT - len(_AGENT_PREFIX) - len("inst--") - 6
-    return f"inst-{slug(readable, room) or 'x'}-{_digest(*chance)[:6]}"
+    return f"inst-{slug(readable, room) or 'x'}-{_digest(*parts)[:6]}"
 
 
 def _with_hash(text: str, digest: str, limit: int) -> str:

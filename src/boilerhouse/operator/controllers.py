@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from boilerhouse.core import names
-from boilerhouse.operator import waking
+from boilerhouse.operator import event_routes as waking
 from boilerhouse.operator.declaration import Declaration, Watch
 from boilerhouse.operator.parts import Parts
 from boilerhouse.platform.kube.cache import by_label
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.loop.recorder import Recorder
-from boilerhouse.platform.loop.setbacks import Setbacks
+from boilerhouse.platform.loop.stepfailures import StepFailures
 from boilerhouse.tenancy.claims import decide as claim_decision
 from boilerhouse.tenancy.claims import seen as claim
 from boilerhouse.tenancy.claims.apply import Applier as ClaimApplier
@@ -75,8 +75,8 @@ def workloads(
 def pools(parts: Parts) -> Declaration[pool.Seen, pool.Plan]:
     """Kept full of warm instances."""
     writer = Writer(parts.client, POOLS, parts.pool_informer)
-    refusals: Setbacks[Key] = Setbacks(parts.clock, parts.rng)
-    failures: Setbacks[Key] = Setbacks(parts.clock, parts.rng)
+    refusals: StepFailures[Key] = StepFailures(parts.clock, parts.rng)
+    failures: StepFailures[Key] = StepFailures(parts.clock, parts.rng)
     reader = PoolReader(
         client=parts.client,
         pools=writer,
@@ -88,7 +88,7 @@ def pools(parts: Parts) -> Declaration[pool.Seen, pool.Plan]:
         patience=Patience(parts.clock),
         readiness=parts.readiness,
         clock=parts.clock,
-        chance=parts.rng,
+        rng=parts.rng,
     )
     applier = PoolApplier(
         pools=writer,

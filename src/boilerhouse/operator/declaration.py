@@ -103,7 +103,7 @@ class Loop:
             apply=declared.apply,
             keys=declared.all_keys,
             clock=self.clock,
-            chance=self.rng,
+            rng=self.rng,
             recorder=declared.recorder or self.recorder,
             workers=declared.workers,
             leader_only=declared.leader_only,

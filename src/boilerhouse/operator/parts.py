@@ -6,17 +6,17 @@ client ─► informers ─► indexes, caches, memory ─► controllers.py, an
 from __future__ import annotations
 
 from boilerhouse.core import names
-from boilerhouse.core.clock import Clock, Random, SystemClock, rng
+from boilerhouse.core.clock import Clock, Random, SystemClock, new_rng
+from boilerhouse.operator.event_routes import EventRoutes
 from boilerhouse.operator.nodes import Nodes
 from boilerhouse.operator.precedence import Precedence
-from boilerhouse.operator.ties import intended, needing
-from boilerhouse.operator.waking import Waking
+from boilerhouse.operator.references import intended, needing
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Bare, Dynamic, Node, Pod
-from boilerhouse.platform.kube.news import News
+from boilerhouse.platform.kube.notifier import ChangeNotifier
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.priority import Gate
@@ -51,7 +51,7 @@ class Parts:
         *,
         settings: Settings | None,
         clock: Clock | None,
-        chance: Random | None,
+        rng: Random | None,
         timing: Timing | None,
         gate: Gate | None,
         saves: int,
@@ -60,7 +60,7 @@ class Parts:
         self.client = client
         self.gate = gate or Gate()
         self.clock = clock or SystemClock()
-        self.rng = chance or rng()
+        self.rng = rng or new_rng()
         self.settings = settings or Settings()
         self.timing = timing
         self.recorder = Recorder()
@@ -88,7 +88,7 @@ class Parts:
         self.readiness = Readiness(client, self.clock)
         self.holdings = Holdings(client, by_tenancy)
         self.memory = Memory(self.clock, self.rng)
-        self.news: News[Claim] = News(self.claim_informer)
+        self.notifier: ChangeNotifier[Claim] = ChangeNotifier(self.claim_informer)
         self.jobs = Jobs(self._wake_claim, saves=saves, here=jobs_here)
         self.spares = Spares(
             self.pod_informer,
@@ -108,13 +108,13 @@ class Parts:
             self.memory.changes,
             self.clock,
         )
-        self.waking = Waking(
+        self.waking = EventRoutes(
             by_intent=by_intent,
             by_workload=self._by_workload,
             by_tenancy=by_tenancy,
             pools_by_workload=self.pool_informer.index(lambda pool: [pool.spec.workload_ref]),
-            setbacks=self.memory.setbacks,
-            news=self.news,
+            failures=self.memory.failures,
+            notifier=self.notifier,
             hurry=self.jobs.hurry,
         )
 

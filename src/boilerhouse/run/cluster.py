@@ -1,4 +1,4 @@
-"""`boilerhouse operator` and `boilerhouse api`: the parts of a house on somebody else's Kubernetes.
+"""`boilerhouse operator` and `boilerhouse api`: the components on a Kubernetes cluster.
 
 KUBECONFIG | service account ─► Client ─┬─► operator: reconciles while it leads; probes on a port
                                         └─► api: REST, inline passes, no leader on the claim path
@@ -33,8 +33,8 @@ from boilerhouse.platform.loop.probes import Probes
 from boilerhouse.platform.loop.watchdog import watched
 from boilerhouse.platform.serving.listening import Listener, ListenError, bind
 from boilerhouse.run import logs
+from boilerhouse.run.components import Dependencies, operator_of, running_components
 from boilerhouse.run.descriptors import TooFewDescriptors, take_descriptors
-from boilerhouse.run.household import Means, household, operator_of
 from boilerhouse.run.outlet import complain
 from boilerhouse.run.stopping import stop_on_signals
 from boilerhouse.tenancy.instances.settings import Settings
@@ -88,38 +88,40 @@ def _run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> int:
 
 
 async def _operator(options: Options, probes_port: int, stop: asyncio.Event) -> None:
-    async with _means(options) as means, AsyncExitStack() as stack:
-        elector = Elector(means.client, LEASE, f"{socket.gethostname()}-{new_uid()[:8]}")
-        operator = operator_of(means, elector=elector)
+    async with _means(options) as dependencies, AsyncExitStack() as stack:
+        elector = Elector(dependencies.client, LEASE, f"{socket.gethostname()}-{new_uid()[:8]}")
+        operator = operator_of(dependencies, elector=elector)
         probes = _Endless(operator.manager.probes())
         listener = Listener(bind("0.0.0.0", [probes_port]), probes, connections.PROBES)  # noqa: S104  probes come from the node
         await listener.start()
         stack.push_async_callback(listener.stop)
-        await stack.enter_async_context(household(means, operator=operator))
-        log.info("operator.running", namespace=means.client.namespace)
+        await stack.enter_async_context(running_components(dependencies, operator=operator))
+        log.info("operator.running", namespace=dependencies.client.namespace)
         await stop.wait()
 
 
 async def _api(options: Options, host: str, port: int, stop: asyncio.Event) -> None:
     key = os.environ.get(KEY_VARIABLE, "")
     bound = bind_api(host, port, key=key)
-    async with _means(options) as means, AsyncExitStack() as stack:
+    async with _means(options) as dependencies, AsyncExitStack() as stack:
         stack.callback(bound.close)
-        operator = operator_of(means, reconcile=False)
-        await stack.enter_async_context(household(means, operator=operator, bound=bound, key=key))
-        log.info("api.serving", api=address_of(bound), namespace=means.client.namespace)
+        operator = operator_of(dependencies, reconcile=False)
+        await stack.enter_async_context(
+            running_components(dependencies, operator=operator, bound=bound, key=key)
+        )
+        log.info("api.serving", api=address_of(bound), namespace=dependencies.client.namespace)
         await stop.wait()
 
 
 @asynccontextmanager
-async def _means(options: Options) -> AsyncGenerator[Means]:
+async def _means(options: Options) -> AsyncGenerator[Dependencies]:
     """Reach the cluster; the token key is made by whoever comes first."""
     config = load(options.context)
     namespace = options.namespace or os.environ.get(NAMESPACE_VARIABLE) or DEFAULT_NAMESPACE
     client = Client(Http(config), namespace)
     inside = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
     try:
-        yield Means(
+        yield Dependencies(
             client=client,
             images=TrustedImages(),
             # From outside, Pods can only be reached through the API server.

@@ -1,4 +1,4 @@
-"""Circles of dead objects are looked for seldom, and when nobody waits.
+"""Run the cyclic garbage collector rarely, and only between requests.
 
 collect_seldom() ─► collect_when_quiet(way) ─► enough is there ─► nobody waits ─► a look at all
 

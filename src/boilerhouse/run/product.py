@@ -49,7 +49,7 @@ class Product:
     def __init__(self) -> None:
         self._agents: dict[Address, Handler] = {}
         self._helpers: dict[Address, Handler] = {}
-        self._workers = Workers(stem=True)
+        self._workers = Workers(zygote=True)
         self._monitor = DiskMonitor()
 
     def builtins(self) -> Builtins:

@@ -1,7 +1,7 @@
 """`boilerhouse up`: everything on one machine, in one process, until it is told to stop.
 
 signals ─► stop ────────────────────┐
-World.open ─► household (API, …) ───┴─► serve ─► household ends ─► World.close
+World.open ─► running_components (API, …) ───┴─► serve ─► running_components ends ─► World.close
 
 The first Ctrl-C (or SIGTERM) stops in good order and exits 0: that is what was asked for. A second
 one does not wait and exits 130. What keeps it from starting is one sentence and exit 1.
@@ -37,9 +37,9 @@ from boilerhouse.platform.serving.listening import ListenError
 from boilerhouse.run import logs
 from boilerhouse.run.advice import KINDS, Advice, not_watched
 from boilerhouse.run.banner import Served, banner, own_command
+from boilerhouse.run.components import Dependencies, operator_of, running_components
 from boilerhouse.run.descriptors import Division, TooFewDescriptors, take_descriptors
 from boilerhouse.run.garbage import collect_seldom, collect_when_quiet
-from boilerhouse.run.household import Means, household, operator_of
 from boilerhouse.run.kubelet import kubelet_settings
 from boilerhouse.run.localimages import LocalImages
 from boilerhouse.run.localplatform import LocalPlatform
@@ -98,7 +98,7 @@ def _refused(directory: str, error: OSError) -> str:
         return f"{directory} cannot be used: {full}: make room, and start again"
     files = (str(name or "") for name in (error.filename, error.filename2))
     ours = any(name.startswith(directory) for name in files)
-    return f"{directory} cannot be used: {why}" if ours else f"cannot go on: {why}"
+    return f"{directory} cannot be used: {why}" if ours else f"startup failed: {why}"
 
 
 def default_directory() -> Path:
@@ -147,7 +147,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
         images = LocalImages(world.kubelet.images)
         platform = LocalPlatform(world.kubelet.sandboxes)
         client = Client(world.transport, NAMESPACE)
-        means = Means(
+        dependencies = Dependencies(
             client=client,
             images=images,
             shelf=images,
@@ -163,17 +163,17 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             commands=division.commands,
             at_hand=True,
         )
-        operator = operator_of(means)
+        operator = operator_of(dependencies)
         world.server.advisers.append(Advice(NAMESPACE, platform, operator.events))
         running = await stack.enter_async_context(
-            household(means, operator=operator, bound=bound, key=key)
+            running_components(dependencies, operator=operator, bound=bound, key=key)
         )
         stack.enter_context(watched())  # from now on callers wait
-        running.begin("collector", lambda stopping: collect_when_quiet(means.gate, stopping))
-        lacking = [*platform.shortcomings(), *await _not_watched(means.client)]
+        running.begin("collector", lambda stopping: collect_when_quiet(dependencies.gate, stopping))
+        lacking = [*platform.shortcomings(), *await _not_watched(dependencies.client)]
         served = Served(
             host=line.host,
-            api=means.api_url,
+            api=dependencies.api_url,
             key=bool(key),
             kube=world.address,
             socket=world.socket,
@@ -190,7 +190,7 @@ async def _serve(directory: Path, line: UpLine, division: Division) -> None:
             )
         log.info(
             "up.serving",
-            api=means.api_url,
+            api=dependencies.api_url,
             server=world.address,
             kubeconfig=str(world.kubeconfig),
             socket=str(world.socket),

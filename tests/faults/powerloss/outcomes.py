@@ -1,4 +1,4 @@
-"""Everything that a crash may leave, one after another: no chance is involved.
+"""Everything that a crash may leave, one after another: no rng is involved.
 
 Disk.open_questions ──► answers, in every combination ──► Disk.left ──► Image ──► fingerprint
 

@@ -127,15 +127,15 @@ class Life:
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._directory = directory
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._store = Store.open(directory, FakeClock())
         self._bases: dict[Place, str] = {}
 
     def live(self) -> None:
         for number in range(STEPS):
-            where = self._chance.choice(PLACES)
-            verb = self._chance.choice([self.save] * 6 + [self.put, self.promote, self.delete])
-            kills = self._chance.random() < 0.25
+            where = self._rng.choice(PLACES)
+            verb = self._rng.choice([self.save] * 6 + [self.put, self.promote, self.delete])
+            kills = self._rng.random() < 0.25
             shelf = self._store.shelf(where)
             _say("seen", where, shelf)
             try:
@@ -148,7 +148,7 @@ class Life:
 
     def save(self, where: Place, shelf: Shelf, number: int) -> None:
         current = "" if shelf.current is None else shelf.current.digest
-        base = current if self._chance.random() < 0.8 else ""
+        base = current if self._rng.random() < 0.8 else ""
         incoming = self._incoming(where, number)
         try:
             self._store.save(
@@ -168,7 +168,7 @@ class Life:
 
     def promote(self, where: Place, shelf: Shelf, number: int) -> None:
         if shelf.versions:
-            chosen = self._chance.choice(shelf.versions)
+            chosen = self._rng.choice(shelf.versions)
             _say("begin", where, None, digest=chosen.digest)
             self._store.promote(where, chosen.seq, KEEP)
 
@@ -179,14 +179,14 @@ class Life:
 
     def _incoming(self, where: Place, number: int) -> volume.Incoming:
         incoming = self._store.incoming()
-        incoming.write(b"%d:" % number, self._chance.randbytes(self._chance.randint(1, 3000)))
+        incoming.write(b"%d:" % number, self._rng.randbytes(self._rng.randint(1, 3000)))
         _say("begin", where, None, digest=incoming.digest)
         incoming.settle()
         return incoming
 
     def _in_danger(self, kills: bool, verb: Callable[[], None]) -> None:
         """Run a verb; with `kills`, the process dies right after one of its renames."""
-        left = self._chance.randint(1, 3) if kills else 1 << 30
+        left = self._rng.randint(1, 3) if kills else 1 << 30
         real = os.rename
 
         def rename(*args: Any, **kwargs: Any) -> None:

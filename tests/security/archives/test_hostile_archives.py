@@ -365,8 +365,8 @@ def test_duplicate_entries(overlay: Path) -> None:
 
 def test_truncated(overlay: Path) -> None:
     """An archive cut anywhere is not a smaller archive."""
-    chance = random.Random(3)
-    data = archive(*(file(b"workspace/%d" % n, chance.randbytes(3000)) for n in range(20)))
+    rng = random.Random(3)
+    data = archive(*(file(b"workspace/%d" % n, rng.randbytes(3000)) for n in range(20)))
     for length in [0, 1, 5, 10, 18, 100, 600, 5000, len(data) // 2, len(data) - 9, len(data) - 1]:
         code = "bad-gzip" if length < 2 else "truncated"
         refused(data[:length], overlay, code)
@@ -379,13 +379,13 @@ def test_truncated(overlay: Path) -> None:
 
 def test_flipped_bits(overlay: Path) -> None:
     """A changed bit is noticed: by gzip, by a header's checksum, or as another digest."""
-    chance = random.Random(4)
-    data = archive(*(file(b"workspace/%d" % n, chance.randbytes(500)) for n in range(10)))
+    rng = random.Random(4)
+    data = archive(*(file(b"workspace/%d" % n, rng.randbytes(500)) for n in range(10)))
     noticed = 0
     right = unpack(data, {"/workspace": overlay}).sha256
     for _ in range(25):
         flipped = bytearray(data)
-        flipped[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         clear({"/workspace": overlay})
         try:
             assert unpack(bytes(flipped), {"/workspace": overlay}).sha256 != right
@@ -396,11 +396,11 @@ def test_flipped_bits(overlay: Path) -> None:
 
 def test_noise(overlay: Path) -> None:
     """Whatever comes, the answer is one of ours."""
-    chance = random.Random(6)
+    rng = random.Random(6)
     refused(b"", overlay, "bad-gzip")
     refused(b"GIF89a", overlay, "bad-gzip")
     for size in (1, 511, 512, 513, 5000):
-        noise = b"".join(stream([chance.randbytes(size)]))
+        noise = b"".join(stream([rng.randbytes(size)]))
         with pytest.raises(BadArchive):
             unpack(noise, {"/workspace": overlay})
     good = file(b"workspace/f", b"x" * 2000) + entry(
@@ -409,7 +409,7 @@ def test_noise(overlay: Path) -> None:
     for _ in range(20):
         bad = bytearray(good + END)
         for _ in range(3):
-            bad[chance.randrange(2500)] = chance.randrange(256)
+            bad[rng.randrange(2500)] = rng.randrange(256)
         clear({"/workspace": overlay})
         try:
             unpack(b"".join(stream([bytes(bad)])), {"/workspace": overlay})
@@ -467,7 +467,7 @@ def _summed(member: bytearray) -> bytes:
 
 def test_headers_at_random() -> None:
     """Whatever stands in headers whose checksums are right, the reader says what is wrong."""
-    chance = random.Random(8)
+    rng = random.Random(8)
     good = [
         bytearray(file(b"workspace/" + b"n" * 60)),
         bytearray(hard_link(b"workspace/h", b"workspace/n")),
@@ -477,14 +477,14 @@ def test_headers_at_random() -> None:
     ]
     refusals = 0
     for _ in range(4000):
-        members = [bytearray(chance.choice(good)) for _ in range(3)]
+        members = [bytearray(rng.choice(good)) for _ in range(3)]
         for member in members:
-            for _ in range(chance.randrange(4)):
-                at = chance.choice([*range(100, 160), *range(256, 265), *range(380, 512), 0, 345])
-                member[at] = chance.choice([0, 0x20, 0x2E, 0x2F, 0x30, 0x37, 0x80, 0xFF, 0x53])
+            for _ in range(rng.randrange(4)):
+                at = rng.choice([*range(100, 160), *range(256, 265), *range(380, 512), 0, 345])
+                member[at] = rng.choice([0, 0x20, 0x2E, 0x2F, 0x30, 0x37, 0x80, 0xFF, 0x53])
             for block in range(512, len(member), 512):
-                if chance.random() < 0.2:
-                    member[block + chance.randrange(40)] = chance.randrange(256)
+                if rng.random() < 0.2:
+                    member[block + rng.randrange(40)] = rng.randrange(256)
         plain = b"".join(_summed(member) for member in members) + END
         pieces = iter([plain])
         source = Source(lambda pieces=pieces: next(pieces, b""))  # type: ignore[misc]  # bound

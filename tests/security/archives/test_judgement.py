@@ -65,37 +65,37 @@ def judged(members: Iterator[bytes], entries: int) -> Verdict:
     return reader.entries, reader.content, tuple(look.skipped)
 
 
-def some_name(chance: random.Random) -> bytes:
+def some_name(rng: random.Random) -> bytes:
     """Return a name that others are likely to have as well, or to be below."""
-    top = chance.choice([b"workspace"] * 9 + [b"var/data", b"var", b"./workspace/", b"elsewhere"])
-    return b"/".join([top, *chance.choices([b"a", b"b", b"."], k=chance.randrange(4))])
+    top = rng.choice([b"workspace"] * 9 + [b"var/data", b"var", b"./workspace/", b"elsewhere"])
+    return b"/".join([top, *rng.choices([b"a", b"b", b"."], k=rng.randrange(4))])
 
 
-def some_member(chance: random.Random) -> bytes:
-    name = some_name(chance)
-    match chance.randrange(9):
+def some_member(rng: random.Random) -> bytes:
+    name = some_name(rng)
+    match rng.randrange(9):
         case 0 | 1:
             return file(name)
         case 2 | 3:
             return directory(name + b"/")
         case 4:
-            return symlink(name, some_name(chance))
+            return symlink(name, some_name(rng))
         case 5 | 6:
-            return hard_link(name, some_name(chance))
+            return hard_link(name, some_name(rng))
         case 7:
             return fifo(name)
-    attribute = chance.choice([b"user.", b"user.a", b"user." + b"n" * 251, b"user." + b"n" * 250])
+    attribute = rng.choice([b"user.", b"user.a", b"user." + b"n" * 251, b"user." + b"n" * 250])
     return entry(name, content=b"x", records={b"SCHILY.xattr." + attribute: b"v"})
 
 
 def test_an_upload_is_judged_like_a_restore(tmp_path: Path) -> None:
     """Whatever entries follow each other: the same verdict, word for word."""
-    chance = random.Random(55)
+    rng = random.Random(55)
     reasons: set[str] = set()
     taken = 0
     for _ in range(500):
-        members = [some_member(chance) for _ in range(chance.randrange(1, 9))]
-        limit = chance.choice([4, 100, 100])
+        members = [some_member(rng) for _ in range(rng.randrange(1, 9))]
+        limit = rng.choice([4, 100, 100])
         expected = restored(members, tmp_path, limit)
         assert judged(iter(members), limit) == expected, members
         if isinstance(expected[0], str):
@@ -142,8 +142,8 @@ def test_directories_that_a_long_name_implies_are_counted(tmp_path: Path) -> Non
 
 def test_names_are_remembered_in_little_room() -> None:
     """Twenty thousand of them take less than half a megabyte, and none is forgotten."""
-    chance = random.Random(7)
-    places = [chance.getrandbits(64) - (1 << 63) for _ in range(20_000)]
+    rng = random.Random(7)
+    places = [rng.getrandbits(64) - (1 << 63) for _ in range(20_000)]
     tracemalloc.start()
     try:
         names = Names()

@@ -53,7 +53,7 @@ async def test_a_failed_release_is_retried(shell: Shell, files: Files) -> None:
     files.failing = "the volume is full"
     failed = await shell.run("release", "alice", "web")
     assert (failed.exit_code, "the volume is full" in failed.stderr) == (1, True)
-    files.failing, files.aside = "", True
+    files.failing, files.side_version = "", True
     done = await shell.run("release", "alice", "web", "--retry")
     assert done.exit_code == 0, done.output
     assert "beside the current version" in done.stdout

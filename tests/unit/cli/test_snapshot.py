@@ -251,7 +251,7 @@ async def test_a_full_device(shell: Shell, saved: Path) -> None:
         _, told = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 1
         assert told.decode().splitlines() == [
-            "boilerhouse: what was asked for cannot be written: No space left on device"
+            "boilerhouse: cannot write output: No space left on device"
         ]
 
 

@@ -1,6 +1,6 @@
 """The application: every route, one guard, one way to fail.
 
-uvicorn ─► Door ─► Litestar ─► guard ─► handler ─► House
+uvicorn ─► OuterMiddleware ─► Litestar ─► guard ─► handler ─► Services
 
 Handlers are thin on purpose: what they decide with is below, and the framework could be exchanged.
 """
@@ -15,7 +15,6 @@ from litestar.openapi import OpenAPIConfig
 from boilerhouse.core.version import version
 from boilerhouse.edge.api.auth import PUBLIC, guard
 from boilerhouse.edge.api.document import CompletedJson, CompletedYaml
-from boilerhouse.edge.api.door import Door, remember
 from boilerhouse.edge.api.errors import answer
 from boilerhouse.edge.api.handlers import (
     attach,
@@ -35,7 +34,8 @@ from boilerhouse.edge.api.handlers import (
     system,
     tenants,
 )
-from boilerhouse.edge.api.house import House
+from boilerhouse.edge.api.middleware import OuterMiddleware, remember
+from boilerhouse.edge.api.services import Services
 
 BODY_LIMIT = 3 << 20
 
@@ -69,16 +69,16 @@ HANDLERS = [
 ]
 
 
-def application(house: House) -> Door:
-    """Return what a server is to serve for one house."""
-    return Door(routes(house), house.clock, house.stop_streams)
+def application(services: Services) -> OuterMiddleware:
+    """Return what a server is to serve for these services."""
+    return OuterMiddleware(routes(services), services.clock, services.stop_streams)
 
 
-def routes(house: House) -> Litestar:
+def routes(services: Services) -> Litestar:
     """Put the framework's part together."""
 
-    def the_house() -> House:
-        return house
+    def the_house() -> Services:
+        return services
 
     of_kinds = [
         *(handler for plural in resources.KINDS for handler in resources.handlers(plural)),
@@ -87,10 +87,10 @@ def routes(house: House) -> Litestar:
     return Litestar(
         route_handlers=[*HANDLERS, *of_kinds],
         guards=[guard],
-        dependencies={"house": Provide(the_house, sync_to_thread=False, use_cache=True)},
+        dependencies={"services": Provide(the_house, sync_to_thread=False, use_cache=True)},
         exception_handlers={Exception: answer},
         after_exception=[remember],
-        state=State({"auth": house.auth, "house": house}),
+        state=State({"auth": services.auth, "services": services}),
         request_max_body_size=BODY_LIMIT,
         openapi_config=OpenAPIConfig(
             title="Boilerhouse",

@@ -1,6 +1,6 @@
 """The REST API's listener: plain HTTP on loopback unless there is a key to guard it.
 
-House ─► application ─► Listener ─► http://127.0.0.1:3000
+Services ─► application ─► Listener ─► http://127.0.0.1:3000
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from boilerhouse.core.environment import KEY_VARIABLE
 from boilerhouse.core.supervision import supervised
 from boilerhouse.edge.api.app import application
 from boilerhouse.edge.api.auth import is_loopback
-from boilerhouse.edge.api.house import House
+from boilerhouse.edge.api.services import Services
 from boilerhouse.platform.serving.listening import Listener, ListenError, bind
 
 PORT = 3000
@@ -66,9 +66,9 @@ def address_of(bound: socket.socket) -> str:
 
 
 @asynccontextmanager
-async def serving(house: House, bound: socket.socket) -> AsyncGenerator[str]:
-    """Serve a house that runs, while the context lasts; yields the address."""
-    listener = Listener(bound, application(house), connections.API)
+async def serving(services: Services, bound: socket.socket) -> AsyncGenerator[str]:
+    """Serve the REST API, while the context lasts; yields the address."""
+    listener = Listener(bound, application(services), connections.API)
     await listener.start()
     ticking = asyncio.create_task(supervised("clock of the API", lambda: _tick(listener)))
     try:

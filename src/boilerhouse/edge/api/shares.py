@@ -1,6 +1,6 @@
 """Fair shares: a bounded number of places, of which no tenant and no caller gets all.
 
-with house.commands.place(caller, tenant): …     429 with the bound that was met, and Retry-After
+with services.commands.place(caller, tenant): …     429 with the bound that was met, and Retry-After
 
 One tenant has a quarter of them, whoever calls. A claim's token has a quarter as well; the admin's
 key, behind which a whole platform may stand, three quarters, so that it cannot shut the tokens out.

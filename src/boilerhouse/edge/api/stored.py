@@ -20,7 +20,7 @@ from litestar.exceptions import HTTPException
 from boilerhouse.core import names
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.hangup import HungUp
-from boilerhouse.edge.api.house import House
+from boilerhouse.edge.api.services import Services
 from boilerhouse.edge.api.views import View
 from boilerhouse.node.helper.wire import KEEP, Version
 from boilerhouse.platform.kube.kinds import Dynamic
@@ -78,10 +78,10 @@ def shown(version: Version) -> Snapshot:
     )
 
 
-def snapshots_of(house: House) -> SnapshotClient:
-    if house.snapshots is None:
+def snapshots_of(services: Services) -> SnapshotClient:
+    if services.snapshots is None:
         raise Problem(503, "HelperUnavailable", "there is no snapshot helper to ask")
-    return house.snapshots
+    return services.snapshots
 
 
 def version_number(text: str) -> int | None:
@@ -93,10 +93,10 @@ def version_number(text: str) -> int | None:
     return int(text)
 
 
-async def keep_of(house: House, workload: str) -> int:
+async def keep_of(services: Services, workload: str) -> int:
     """Return how many versions the workload keeps; the usual number if it is gone."""
     try:
-        spec = (await house.workload(workload)).spec
+        spec = (await services.workload(workload)).spec
     except Problem:
         return KEEP
     kept = (spec.get("filesystem") or {}).get("keepVersions")
@@ -121,9 +121,9 @@ def overlays_of(workload: Dynamic) -> list[str]:
     return [str(path) for path in found]
 
 
-async def require_unused(house: House, tenant: str, workload: str) -> None:
+async def require_unused(services: Services, tenant: str, workload: str) -> None:
     """Refuse with 409 while the tenant has an instance of the workload; the server is asked."""
-    for claim in await house.operator.holdings.find(tenant, workload):
+    for claim in await services.operator.holdings.find(tenant, workload):
         if phase_of(claim) in _AT_WORK:
             raise _in_use(tenant, workload, f"its claim is {phase_of(claim)}")
     labels = {
@@ -131,7 +131,7 @@ async def require_unused(house: House, tenant: str, workload: str) -> None:
         names.WORKLOAD: workload,
         names.TENANT: names.label_value(tenant),
     }
-    for pod in (await house.client.list(PODS, labels=labels)).items:
+    for pod in (await services.client.list(PODS, labels=labels)).items:
         if pod.metadata.annotations.get(names.TENANT_ID) == tenant:
             raise _in_use(tenant, workload, f"instance {pod.metadata.name} is still there")
 

@@ -14,7 +14,7 @@ from boilerhouse.edge.api.errors import Problem, too_many
 from boilerhouse.tenancy.triggers.objects import TRIGGERS
 
 if TYPE_CHECKING:
-    from boilerhouse.edge.api.house import House
+    from boilerhouse.edge.api.services import Services
 
 MOST = 10  # triggers per tenant and workload that agents may have
 _FIELDS = frozenset({"type", "workloadRef", "tenant", "config"})
@@ -50,9 +50,9 @@ def _beyond(given: dict[str, Any], allowed: frozenset[str]) -> list[str]:
 
 
 async def check_agents_trigger(
-    house: House, caller: Caller, spec: dict[str, Any], old: dict[str, Any] | None
+    services: Services, caller: Caller, spec: dict[str, Any], old: dict[str, Any] | None
 ) -> None:
-    """Refuse what an agent may not write, or may not replace; only in `house.agents_turn`."""
+    """Refuse what an agent may not write, or may not replace; only in `services.agents_turn`."""
     mistakes = agents_mistakes(caller, spec)
     if mistakes:
         raise Problem(403, "Forbidden", "; ".join(mistakes), details={"errors": mistakes})
@@ -60,7 +60,7 @@ async def check_agents_trigger(
         check_agents_own(caller, old)
         return
     # Asked of the server, and in turn: the cache does not have what was written a moment ago.
-    there = await house.client.raw("GET", TRIGGERS.path(house.client.namespace))
+    there = await services.client.raw("GET", TRIGGERS.path(services.client.namespace))
     specs = (trigger.get("spec", {}) for trigger in there["items"])
     own = [spec for spec in specs if caller.sees(owner(spec), spec.get("workloadRef"))]
     if len(own) >= MOST:

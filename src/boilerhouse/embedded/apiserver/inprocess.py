@@ -30,7 +30,7 @@ class InProcess:
     async def request(self, request: Request, *, timeout: float | None = None) -> Reply:
         try:
             # What goes ahead of the disk waits for nothing.
-            async with asyncio.timeout(None if request.ahead else timeout):
+            async with asyncio.timeout(None if request.deferred else timeout):
                 answer = await self._server.handle(request)
                 return answer if isinstance(answer, Reply) else await _whole(answer)
         except TimeoutError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from boilerhouse.embedded.apiserver.cel.rules import Rules
-    from boilerhouse.embedded.apiserver.schemas.schema import Schema, Seen
+    from boilerhouse.embedded.apiserver.schemas.schema import Baseline, Schema
     from boilerhouse.platform.kube.status import Cause
 
 Body = dict[str, Any]
@@ -49,7 +49,7 @@ class ScalePaths:
     label_selector: str = ""
 
 
-def _default_nothing(_body: Body, _seen: Seen) -> None:
+def _default_nothing(_body: Body, _baseline: Baseline) -> None:
     """Change nothing."""
 
 
@@ -75,7 +75,7 @@ class Hooks:
 
     # Fill in defaults that a schema cannot express. Runs on create and on update, before validate;
     # what the body shares with the second has been through it, and is left alone.
-    default: Callable[[Body, Seen], None] = _default_nothing
+    default: Callable[[Body, Baseline], None] = _default_nothing
     # Clear what a client may not set at birth (status), set what the server does (phase Pending).
     on_create: Callable[[Body], None] = leave
     # (new, old): carry over what a client leaves out and may not change (a Service's clusterIP).

@@ -207,7 +207,7 @@ class ApiServer:
             # The refusal may rest on a write that is not on disk yet. Whoever is told "already
             # exists" may look at once, and must find it.
             if self._store.unsettled:
-                await self._store.submit()
+                await self._store.flush()
             raise
         self._definitions.note(target.kind)
         return answer
@@ -225,7 +225,7 @@ class ApiServer:
         if method == "GET" and not sub:
             if target.watch or truth(request, "watch"):
                 return self._watches.answer(target, request, rendering)
-            await self._store.settle()
+            await self._store.wait_durable()
             return await self._lists.answer(target, request, rendering)
         shape = "one" if target.name else "many"
         known = any(route[1:] == (shape, sub) for route in self._table)

@@ -39,7 +39,7 @@ from boilerhouse.embedded.kubelet.node.nodeobject import (
 )
 from boilerhouse.embedded.kubelet.node.scheduler import Scheduler
 from boilerhouse.embedded.kubelet.objects.room import Ledger, Requests, requests
-from boilerhouse.embedded.kubelet.pod.pod import TERMINAL, House, PodWorker
+from boilerhouse.embedded.kubelet.pod.pod import TERMINAL, PodDependencies, PodWorker
 from boilerhouse.embedded.kubelet.pod.turns import Priority, Turns
 from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped
 from boilerhouse.embedded.kubelet.sandbox.trial import try_out
@@ -88,20 +88,22 @@ class Kubelet:
         client: Client,
         clock: Clock,
         sandboxes: Bubblewrapped,
-        house: House,
+        dependencies: PodDependencies,
         ledger: Ledger,
         disk: DiskPressure,
     ) -> None:
         self.disk = disk
         self.sandboxes = sandboxes
-        self.images = house.machine.images
+        self.images = dependencies.machine.images
         self._clock = clock
         self._client = client
-        self._house = house
+        self._dependencies = dependencies
         self._ledger = ledger
         self._pods = Informer(client, PODS, namespace=ALL)
         self._nodes: Informer[Node] = Informer(client, NODES, namespace=ALL)
-        self._scheduler = Scheduler(client, clock, ledger, self._bound, house.events, self._ours)
+        self._scheduler = Scheduler(
+            client, clock, ledger, self._bound, dependencies.events, self._ours
+        )
         self._workers: dict[str, PodWorker] = {}
         self.answers = Answers(self._workers, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -140,7 +142,7 @@ class Kubelet:
             events = Events(client, clock, "kubelet", gate=settings.gate)
             await resources.enter_async_context(events.running())
             machine = Machine(clock, images, settings.builtins, settings.builtin_image, HOST_IP)
-            house = House(
+            dependencies = PodDependencies(
                 client,
                 machine,
                 sandboxes,
@@ -162,7 +164,7 @@ class Kubelet:
                 settings.ports_annotation,
                 settings.network_label,
             )
-            kubelet = cls(client, clock, sandboxes, house, Ledger(there), disk)
+            kubelet = cls(client, clock, sandboxes, dependencies, Ledger(there), disk)
             node = NodeObject(
                 client,
                 clock,
@@ -196,7 +198,7 @@ class Kubelet:
     def warnings(self) -> list[str]:
         """Say what is not as it should be although Pods run; empty when all is well."""
         disk = [self.disk.words] if self.disk.pressed else []
-        return [*disk, *self._house.leftovers.warnings(), *self._failed.values()]
+        return [*disk, *self._dependencies.leftovers.warnings(), *self._failed.values()]
 
     async def _begin(
         self, resources: AsyncExitStack, node: NodeObject, disk_seconds: float
@@ -219,17 +221,17 @@ class Kubelet:
             except Exception as error:  # one Pod is no reason for the others not to run
                 log.exception("kubelet.pod_not_taken", pod=pod.metadata.name)
                 words = f"the Pod cannot be run: {error}"
-                self._house.events.tell(PODS, pod, "FailedStart", words, type="Warning")
+                self._dependencies.events.tell(PODS, pod, "FailedStart", words, type="Warning")
         resources.push_async_callback(self._leave)
         evictions = Evictions(
-            self._workers.values, self._house.memory, disk_seconds, self._is_built_in
+            self._workers.values, self._dependencies.memory, disk_seconds, self._is_built_in
         )
         for name, work in (
             ("kubelet scheduler", self._scheduler.run),
             ("kubelet node status", node.run),
             ("kubelet disk limits", evictions.run),
             ("kubelet disk pressure", self.disk.run),
-            ("kubelet leftovers", self._house.leftovers.run),
+            ("kubelet leftovers", self._dependencies.leftovers.run),
         ):
             task = asyncio.create_task(supervised(name, work), name=name)
             resources.push_async_callback(_ended, task)
@@ -239,7 +241,7 @@ class Kubelet:
         await self._resources.aclose()
 
     async def _leave(self) -> None:
-        self._house.leftovers.stop()
+        self._dependencies.leftovers.stop()
         for worker in self._workers.values():
             worker.leave(_LEAVE_SECONDS)
         if self._tasks:
@@ -247,18 +249,18 @@ class Kubelet:
 
     async def _sweep(self) -> None:
         """Have removed what is here of Pods that are gone: after a live look, never by a cache."""
-        directory, memory = self._house.directory, self._house.memory
+        directory, memory = self._dependencies.directory, self._dependencies.memory
         found = await asyncio.to_thread(
             lambda: {*memory.pods(), *(entry.name for entry in directory.iterdir())}
         )
         live = {pod.metadata.uid for pod in (await self._client.list(PODS, namespace=ALL)).items}
-        self._house.leftovers.sweep((found | self.sandboxes.known()) - live)
+        self._dependencies.leftovers.sweep((found | self.sandboxes.known()) - live)
 
     def _warn(self, why: str) -> None:
         """Tell, as an Event on the Node, of what an operator should look after."""
         node = self._nodes.get("", NODE)
         if node is not None:
-            self._house.events.tell(NODES, node, "LeftoverNotRemoved", why, type="Warning")
+            self._dependencies.events.tell(NODES, node, "LeftoverNotRemoved", why, type="Warning")
 
     def _see(self, change: Change[Dynamic]) -> None:
         old, new = change.old, change.new
@@ -284,14 +286,14 @@ class Kubelet:
             status = "NodeHasDiskPressure" if pressed else "NodeHasNoDiskPressure"
             words = self.disk.words or f"Node {NODE} status is now: {status}"
             kind: Type = "Warning" if pressed else "Normal"
-            self._house.events.tell(NODES, node, status, words, type=kind)
+            self._dependencies.events.tell(NODES, node, status, words, type=kind)
 
     def _ours(self, pod: Dynamic) -> bool:
         """Whether a Pod is made of built-in containers alone."""
         return all(self._is_built_in(one) for one in containers_of(pod.spec))
 
     def _is_built_in(self, container: Mapping[str, Any]) -> bool:
-        return self._house.machine.built_in(container) is not None
+        return self._dependencies.machine.built_in(container) is not None
 
     def _lost(self, uid: str) -> None:
         self._scheduler.drop(uid)
@@ -332,7 +334,7 @@ class Kubelet:
 
     def _start(self, pod: Dynamic) -> None:
         meta = pod.metadata
-        worker = PodWorker(self._house, pod)
+        worker = PodWorker(self._dependencies, pod)
         self._workers[meta.uid] = worker
         if not worker.finished:
             self._admit(pod, worker)

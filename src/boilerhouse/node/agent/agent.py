@@ -232,8 +232,8 @@ class Agent:
         return await self._files.put(_given(request, "path"), request.body)
 
     async def _post_save(self, request: Request) -> Answer:
-        known, number = request.param("known") or "", _round(request)
-        return await self._saves.begin(_given(request, "id"), known, number)
+        known, epoch = request.param("known") or "", _epoch(request)
+        return await self._saves.begin(_given(request, "id"), known, epoch)
 
     async def _get_save(self, request: Request) -> Answer:
         return json_answer(self._saves.report(_given(request, "id")).encode())
@@ -243,7 +243,7 @@ class Agent:
         return Answer(204)
 
     async def _post_thaw(self, request: Request) -> Answer:
-        await self._saves.thaw(_round(request))
+        await self._saves.thaw(_epoch(request))
         return Answer(204)
 
     async def _post_restore(self, request: Request) -> Answer:
@@ -285,7 +285,7 @@ async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> 
     raise Refused(404, "no-such-path", f"there is nothing at {request.path}")
 
 
-def _round(request: Request) -> int:
+def _epoch(request: Request) -> int:
     """Return the number of an order; 0 if it has none."""
     return _number(request, "round")
 

@@ -2,7 +2,7 @@
 
 restore ─► Record.write(restored, baseline) ─► a restore happens once per Pod, and never again
 saved   ─► Record.write(baseline) ─► the next save may find that nothing has changed
-orders  ─► Record.heed(number) ─► one that is older than another is not carried out
+orders  ─► Record.heed(epoch) ─► one that is older than another is not carried out
 full    ─► Refused (507) ─► all is as it was, on the disk and here
 
 One file, replaced by one rename: written, synced, renamed, and the directory synced, in this order.
@@ -73,7 +73,7 @@ class Record:
         self._directory = directory
         self.restored: Restored | None = None
         self.baseline: Baseline | None = None
-        self.round = 0
+        self.epoch = 0
         self._ahead = False  # the file may hold what could not be synced, and is not remembered
         try:
             told = json.loads((directory / _FILE).read_bytes())
@@ -84,18 +84,18 @@ class Record:
             self.restored = Restored(**{**fields, "skipped": tuple(fields["skipped"])})
         if told["baseline"] is not None:
             self.baseline = Baseline(**told["baseline"])
-        self.round = told.get("round", 0)
+        self.epoch = told.get("round", 0)
 
     async def write(self, restored: Restored | None, baseline: Baseline | None) -> None:
         """Have both on the disk; one write at a time, which the caller sees to."""
-        await asyncio.to_thread(self._write, restored, baseline, self.round)
+        await asyncio.to_thread(self._write, restored, baseline, self.epoch)
         self.restored, self.baseline = restored, baseline
 
-    async def heed(self, number: int) -> None:
+    async def heed(self, epoch: int) -> None:
         """Note the number of an order before it is carried out; 0 is none."""
-        if number > self.round:
-            await asyncio.to_thread(self._write, self.restored, self.baseline, number)
-            self.round = number
+        if epoch > self.epoch:
+            await asyncio.to_thread(self._write, self.restored, self.baseline, epoch)
+            self.epoch = epoch
 
     async def thawing(self) -> None:
         """Forget what does not hold for a tenant that runs."""
@@ -103,11 +103,11 @@ class Record:
         if spent or self._ahead:
             await self.write(self.restored, None if spent else self.baseline)
 
-    def _write(self, restored: Restored | None, baseline: Baseline | None, number: int) -> None:
+    def _write(self, restored: Restored | None, baseline: Baseline | None, epoch: int) -> None:
         told = {
             "restored": None if restored is None else asdict(restored),
             "baseline": None if baseline is None else asdict(baseline),
-            "round": number,
+            "round": epoch,
         }
         try:
             replace(self._directory / _FILE, json.dumps(told).encode())

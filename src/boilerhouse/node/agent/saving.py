@@ -10,7 +10,7 @@ what it did from then on would be in no snapshot.
 
 Orders carry a number. An older one than was heard of is refused, whoever sends it so late. What was
 committed stays so, and the tenant halted, until an order with a higher number lets it run: somebody
-who saves once more under the same number, and fails, changes nothing about that.
+who saves once more under the same epoch, and fails, changes nothing about that.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Saves:
         self._save: _Save | None = None
         self._safe = False  # what is being saved once more is committed already
 
-    async def begin(self, identifier: str, known: str, number: int = 0) -> Answer:
+    async def begin(self, identifier: str, known: str, epoch: int = 0) -> Answer:
         """Halt the tenant and answer with the stream, or that all is as in the version `known`.
 
         The tenant stays halted until `committed` and beyond, or until `thaw`.
@@ -75,10 +75,10 @@ class Saves:
             if self._save is not None:
                 await self._save.stop("another save was asked for")
                 self._save = None
-            self._require_newest(number)
+            self._require_newest(epoch)
             committed = self._hold.why is Why.SAVED or (self._safe and self._hold.why is Why.SAVE)
-            self._safe = committed and 0 < number == self._record.round
-            await self._record.heed(number)
+            self._safe = committed and 0 < epoch == self._record.epoch
+            await self._record.heed(epoch)
             await self._hold.take(Why.SAVE)
             try:
                 return await self._begin(identifier, known)
@@ -86,10 +86,10 @@ class Saves:
                 await self._undo()
                 raise
 
-    def _require_newest(self, number: int) -> None:
-        newest = self._record.round
-        if 0 < number < newest:
-            raise Refused(409, "stale-round", f"round {number} is over: {newest} has begun")
+    def _require_newest(self, epoch: int) -> None:
+        newest = self._record.epoch
+        if 0 < epoch < newest:
+            raise Refused(409, "stale-round", f"round {epoch} is over: {newest} has begun")
 
     async def _undo(self) -> None:
         """Have the tenant as it was before a save that came to nothing."""
@@ -145,16 +145,16 @@ class Saves:
             assert self._save is not None, "it has a report"
             self._save.expect(None)
 
-    async def thaw(self, number: int = 0) -> None:
+    async def thaw(self, epoch: int = 0) -> None:
         """Let the tenant run again; what was committed under this number or a higher one stays."""
         self._hold.require_restored()
         async with self._hold.turn:
             self._hold.require_restored()
-            self._require_newest(number)
+            self._require_newest(epoch)
             safe = self._hold.why is Why.SAVED or (self._safe and self._hold.why is Why.SAVE)
-            if safe and 0 < number == self._record.round:
-                raise Refused(409, "saved", f"what was saved in round {number} is committed")
-            await self._record.heed(number)
+            if safe and 0 < epoch == self._record.epoch:
+                raise Refused(409, "saved", f"what was saved in round {epoch} is committed")
+            await self._record.heed(epoch)
             self._safe = False
             if self._save is not None:
                 await self._save.stop("the tenant was asked to run again")

@@ -1,6 +1,6 @@
 """What is written in one go: small files, which are made with it, and pieces of large ones.
 
-Crew ─► Batch: names here, contents in shared memory ─► write, by this process or the second
+ParallelWriter ─► Batch: names here, contents in shared memory ─► write, here or by the second
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Child:
         except (ValueError, SyntaxError):
             report = None
         if not isinstance(report, dict) or isinstance(self._process, asyncio.subprocess.Process):
-            await self._process.wait()  # a child of ours is buried by us, another by its stem
+            await self._process.wait()  # a child of ours is buried by us, another by its zygote
         if not isinstance(report, dict):
             words = said.decode(errors="replace").strip().rpartition("\n")[2]
             code = self._process.returncode

@@ -25,6 +25,6 @@ class Failed(ArchiveError):
     """This machine could not do it (unreadable, disk full, worker died): another try may."""
 
 
-def second_died() -> Failed:
+def writer_process_died() -> Failed:
     """Say that the process died which a worker has beside it."""
     return Failed("worker-died", "the second process of the archive's worker has died")

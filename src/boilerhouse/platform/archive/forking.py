@@ -1,9 +1,9 @@
-"""The stem (stem.py), seen from the process that has it.
+"""The zygote (zygote.py), seen from the process that has it.
 
-Stem.start ─► python -c … ─► it says that it is there
-Stem.fork ─► stdin, stdout, stderr ─► Forked: kill(), wait()
+Zygote.start ─► python -c … ─► it says that it is there
+Zygote.fork ─► stdin, stdout, stderr ─► Forked: kill(), wait()
 
-A stem that dies takes its workers with it. Whoever waits for one hears of that, and the next job
+A zygote that dies takes its workers with it. Whoever waits for one hears of that, and the next job
 gets a worker by other means.
 """
 
@@ -25,7 +25,7 @@ from boilerhouse.platform.archive.wire import ENDED, READY, SAID, STARTED, STREA
 
 PIECE = 256 << 10
 _PATIENCE = 30.0  # seconds for a Python to start, on whatever machine
-_LOST = -int(signal.SIGKILL)  # how a worker ends whose stem has died
+_LOST = -int(signal.SIGKILL)  # how a worker ends whose zygote has died
 
 
 class NotForked(Exception):
@@ -123,8 +123,8 @@ class Forked:
         return await asyncio.shield(self._ended)
 
 
-class Stem:
-    """A running stem. Made by `start`, ended by `close`."""
+class Zygote:
+    """A running zygote. Made by `start`, ended by `close`."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
@@ -141,7 +141,7 @@ class Stem:
         return self._process.pid
 
     @classmethod
-    async def start(cls, command: Sequence[str]) -> Stem:
+    async def start(cls, command: Sequence[str]) -> Zygote:
         """Start one. It is killed when the thread that runs this loop ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -161,17 +161,17 @@ class Stem:
             raise NotForked(f"no Python can be started: {error}") from error
         finally:
             theirs.close()
-        stem = cls(process, ours)
+        zygote = cls(process, ours)
         try:
             async with asyncio.timeout(_PATIENCE):
-                await stem._ready
+                await zygote._ready
         except TimeoutError:
-            await stem.close()
-            raise NotForked(f"the stem was not there after {_PATIENCE:g} s") from None
+            await zygote.close()
+            raise NotForked(f"the zygote was not there after {_PATIENCE:g} s") from None
         except BaseException:
-            await stem.close()
+            await zygote.close()
             raise
-        return stem
+        return zygote
 
     async def fork(self) -> Forked:
         """Return a new worker; `NotForked` if there can be none."""
@@ -182,14 +182,14 @@ class Stem:
         try:
             ours = await streams.open()
             if self.died:
-                raise NotForked("the stem has died")
+                raise NotForked("the zygote has died")
             answer: asyncio.Future[_Child] = self._loop.create_future()
             socket.send_fds(self._channel, [b"f"], [theirs.fileno() for theirs in streams.theirs])
             self._asked.append(answer)
             return Forked(await answer, *ours)
         except OSError as error:
             streams.close()
-            raise NotForked(f"the stem cannot be asked: {error}") from error
+            raise NotForked(f"the zygote cannot be asked: {error}") from error
         except BaseException:
             streams.close()  # a worker that comes too late finds that nobody needs it
             raise
@@ -231,7 +231,7 @@ class Stem:
                 if not answer.done():
                     answer.set_result(child)
             elif not answer.done():
-                answer.set_exception(NotForked(f"the stem cannot fork: {os.strerror(number)}"))
+                answer.set_exception(NotForked(f"the zygote cannot fork: {os.strerror(number)}"))
 
     def _lost(self) -> None:
         """Tell everybody who waits for it, or for one of its workers."""
@@ -243,10 +243,10 @@ class Stem:
         waited_for: list[asyncio.Future[Any]] = [self._ready, *self._asked]
         for waiting in waited_for:
             if not waiting.done():
-                waiting.set_exception(NotForked("the stem has died"))
+                waiting.set_exception(NotForked("the zygote has died"))
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
-                child.kill()  # it dies with its stem anyway: this is only sooner
+                child.kill()  # it dies with its zygote anyway: this is only sooner
             child.has_ended(_LOST)
         self._asked.clear()
         self._children.clear()

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 
 from boilerhouse.platform.archive import confine
-from boilerhouse.platform.archive.failures import DEEPER, Failed, second_died
+from boilerhouse.platform.archive.failures import DEEPER, Failed, writer_process_died
 from boilerhouse.platform.archive.header import LEVELS, shown
 from boilerhouse.platform.archive.walk import (
     BATCH,
@@ -238,7 +238,7 @@ class _Other:
         os.close(self._told)
         os.waitpid(self._pid, 0)
         if not said:
-            raise second_died()
+            raise writer_process_died()
         total, entries, size, *failure = marshal.loads(said)  # noqa: S302  our own fork wrote it
         if failure:
             raise Failed(*failure)

@@ -12,8 +12,8 @@ for their last files; the others are opened again by `..`, and have to be the sa
 its mode and time when it is left and these are there, since writing into it would change the one
 and may need the other.
 
-Small files are made by the crew, a little later than the archive has them. Whatever they could get
-in the way of is done when they are there.
+Small files are made by the parallel writer, a little later than the archive has them. Whatever
+they could get in the way of is done when they are there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from collections.abc import Callable
 
 from boilerhouse.platform.archive import header
 from boilerhouse.platform.archive.batch import NEW_FILE, NOT_OURS_TO_GIVE, Open, give
-from boilerhouse.platform.archive.crew import SMALL, Crew
 from boilerhouse.platform.archive.entries import (
     in_common,
     linked_to_directory,
@@ -36,6 +35,7 @@ from boilerhouse.platform.archive.entries import (
 )
 from boilerhouse.platform.archive.failures import BadArchive, Failed
 from boilerhouse.platform.archive.header import Member, shown
+from boilerhouse.platform.archive.parallel_writer import SMALL, ParallelWriter
 from boilerhouse.platform.archive.reader import Layout
 from boilerhouse.platform.files.descent import OPEN_DIRECTORY
 
@@ -50,9 +50,11 @@ class Tree:
     `imply` counts the directories that are made without an entry of their own.
     """
 
-    def __init__(self, root: int, crew: Crew, owners: bool, imply: Callable[[], None]) -> None:
+    def __init__(
+        self, root: int, parallel_writer: ParallelWriter, owners: bool, imply: Callable[[], None]
+    ) -> None:
         found = os.fstat(root)
-        self._crew = crew
+        self._writer = parallel_writer
         self._owners = owners
         self._imply = imply
         # Opened again, as ours to close.
@@ -83,7 +85,7 @@ class Tree:
         extended = header.xattrs(member) if member.records else None
         here = self._parent(parts)
         if member.size <= SMALL and layout[0] == layout[2] == member.size and not extended:
-            self._crew.file(here, parts, member, mode, owner)
+            self._writer.file(here, parts, member, mode, owner)
             return
         self._require_settled(here, parts[-1])
         made = 0o600 if extended else mode  # attributes cannot be given to who is read-only
@@ -104,9 +106,9 @@ class Tree:
             if len(extents) != 1 or extents[0] != (0, size):
                 os.ftruncate(file.file, size)
             for offset, length in extents:
-                self._crew.content(file, parts, member, offset, length)
+                self._writer.content(file, parts, member, offset, length)
         finally:
-            self._crew.leave(file)
+            self._writer.leave(file)
 
     def symlink(self, parts: list[bytes], member: Member) -> None:
         """Make a symbolic link; where it points is nobody's business but the tenant's."""
@@ -120,7 +122,7 @@ class Tree:
 
     def hard_link(self, parts: list[bytes], member: Member, target: list[bytes]) -> None:
         """Give a file of this overlay another name."""
-        self._crew.settle()
+        self._writer.settle()
         try:
             self._enter(target[:-1], make=False)
         except FileNotFoundError:
@@ -178,7 +180,7 @@ class Tree:
         if len(self._open) - self._closed > _OPEN:
             far = self._open[self._closed]
             if far.batches:
-                self._crew.settle()
+                self._writer.settle()
             found = os.fstat(far.file)
             far.identity = found.st_dev, found.st_ino
             os.close(far.file)
@@ -205,7 +207,7 @@ class Tree:
         name, parent = parts[number], self._open[-1].file
         if make and self._made(name, parent, own):
             return
-        self._crew.settle()  # it may be one that was left, and is not finished
+        self._writer.settle()  # it may be one that was left, and is not finished
         try:
             file = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
         except OSError as error:
@@ -262,14 +264,14 @@ class Tree:
             os.rename(here.place, here.name, src_dir_fd=self._root, dst_dir_fd=here.above)
             os.close(here.above)
             here.above = -1
-        self._crew.leave(self._open.pop())
+        self._writer.leave(self._open.pop())
         if self._way:
             self._way.pop()
 
     def _require_settled(self, here: Open, name: bytes) -> None:
         """Wait for the files that are to be made, if that name is one of them."""
         if name in here.under_way:
-            self._crew.settle()
+            self._writer.settle()
 
     def _parent(self, parts: list[bytes]) -> Open:
         """Enter the directory that something is to be made in."""
@@ -291,7 +293,7 @@ class Tree:
 
     def _make_room(self, parts: list[bytes]) -> None:
         """Remove what an earlier entry put where another is to be."""
-        self._crew.settle()  # a directory is not empty if its files are still to be made
+        self._writer.settle()  # a directory is not empty if its files are still to be made
         parent = self._open[-1].file
         try:
             os.unlink(parts[-1], dir_fd=parent)

@@ -1,6 +1,6 @@
 """A gzip tar stream into overlays: what the worker does for a restore.
 
-    Reader ─► Entries ─► Tree ─► Crew
+    Reader ─► Entries ─► Tree ─► ParallelWriter
 
 Taken off: setuid and setgid of files. What is refused and what is left out says entries.py.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boilerhouse.platform.archive.crew import Crew
 from boilerhouse.platform.archive.entries import Entries, not_written
 from boilerhouse.platform.archive.failures import BadArchive
+from boilerhouse.platform.archive.parallel_writer import ParallelWriter
 from boilerhouse.platform.archive.reader import Reader
 from boilerhouse.platform.archive.source import Source
 from boilerhouse.platform.archive.tree import Tree
@@ -23,9 +23,9 @@ class Unpack:
 
     def __init__(self, source: Source, reader: Reader, roots: Sequence[Root], owners: bool) -> None:
         self._reader = reader
-        self._crew = Crew(source)
+        self._writer = ParallelWriter(source)
         self._trees = {
-            tuple(path.split(b"/")): Tree(root, self._crew, owners, reader.imply)
+            tuple(path.split(b"/")): Tree(root, self._writer, owners, reader.imply)
             for path, root in roots
         }
         self._entries = Entries(source, reader, self._trees)
@@ -47,11 +47,11 @@ class Unpack:
             self._reader.finish()
             for tree in self._trees.values():
                 tree.close()
-            self._crew.settle()
+            self._writer.settle()
         except BadArchive:
-            self._crew.settle()  # which raises what is wrong with an earlier entry
+            self._writer.settle()  # which raises what is wrong with an earlier entry
             raise
         finally:
-            self._crew.close()
+            self._writer.close()
             for tree in self._trees.values():
                 tree.abandon()

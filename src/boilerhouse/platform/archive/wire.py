@@ -1,6 +1,6 @@
-"""What is said between the stem of the workers and the process that has it.
+"""What is said between the zygote of the workers and the process that has it.
 
-forking.py ─► one byte, with the streams of a worker ─► stem.py
+forking.py ─► one byte, with the streams of a worker ─► zygote.py
            ◄── SAID: kind, the worker's number, its exit code or the number of an error
 
 Apart from both, since neither is to load what the other needs.

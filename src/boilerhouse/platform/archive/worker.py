@@ -1,6 +1,6 @@
 """The child process that does one job: fingerprint, pack or unpack.
 
-    child.py ─► stem.py | python -c … ─► job on stdin ─► privileges ─► Landlock ─► work ─► report
+    child.py ─► zygote.py | python -c … ─► job on stdin ─► privileges ─► Landlock ─► work ─► report
 
 A process of its own, since the work is Python's and would hold up the event loop; it dies with its
 parent. One starts with every save and restore: few imports, and only those that the job needs.

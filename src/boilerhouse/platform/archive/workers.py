@@ -1,7 +1,7 @@
 """Worker processes: started one by one, or forked from a process that is kept for it.
 
 Workers().take() ─► a new Python ─► Child
-Workers(stem=True).take() ─► forking.py, once that is there ─► a fork of it ─► Child
+Workers(zygote=True).take() ─► forking.py, once that is there ─► a fork of it ─► Child
 
 Half of a small restore is a Python that starts. Where many instances share one process, another
 that workers are forked from costs little; an agent of its own, in its container, keeps none.
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Protocol
 
 from boilerhouse.platform.archive.failures import Failed
-from boilerhouse.platform.archive.forking import PIECE, NotForked, Stem
+from boilerhouse.platform.archive.forking import PIECE, NotForked, Zygote
 
 __all__ = ["EACH_BY_ITSELF", "PIECE", "Worker", "Workers"]
 
 log = logging.getLogger(__name__)
 
-PAUSE = 0.5  # seconds until a stem is made: not in the middle of what needs the processors now
+PAUSE = 0.5  # seconds until a zygote is made: not in the middle of what needs the processors now
 
 
 class Worker(Protocol):
@@ -46,25 +46,25 @@ class Worker(Protocol):
 class Workers:
     """Where workers come from. Bound to the event loop that uses it first."""
 
-    def __init__(self, *, stem: bool = False) -> None:
-        self._keeps = stem
-        self._stem: Stem | None = None
+    def __init__(self, *, zygote: bool = False) -> None:
+        self._keeps = zygote
+        self._zygote: Zygote | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._making: asyncio.Task[None] | None = None
 
     async def take(self) -> Worker:
         """Return a worker that waits for its job."""
-        if self._stem is not None:
+        if self._zygote is not None:
             try:
-                return await self._stem.fork()
+                return await self._zygote.fork()
             except NotForked as error:
                 log.warning("an archive worker is started by itself: %s", error)
         await self._prepare_anew()
         return await _start()
 
     def prepare(self) -> None:
-        """Have a stem soon, if one is to be kept."""
-        if self._keeps and self._timer is None and self._making is None and self._stem is None:
+        """Have a zygote soon, if one is to be kept."""
+        if self._keeps and self._timer is None and self._making is None and self._zygote is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE, self._make)
 
     async def close(self) -> None:
@@ -74,24 +74,24 @@ class Workers:
             self._timer.cancel()
         if self._making is not None:
             await asyncio.gather(self._making, return_exceptions=True)
-        if self._stem is not None:
-            await self._stem.close()
+        if self._zygote is not None:
+            await self._zygote.close()
 
     async def _prepare_anew(self) -> None:
-        """Prepare; a stem that has died is put away first."""
-        stem = self._stem
-        if stem is not None and stem.died:
-            self._stem = None
-            await stem.close()
+        """Prepare; a zygote that has died is put away first."""
+        zygote = self._zygote
+        if zygote is not None and zygote.died:
+            self._zygote = None
+            await zygote.close()
         self.prepare()
 
     def _make(self) -> None:
         self._timer = None
-        self._making = asyncio.create_task(self._keep(), name="stem of the archive workers")
+        self._making = asyncio.create_task(self._keep(), name="zygote of the archive workers")
 
     async def _keep(self) -> None:
         try:
-            self._stem = await Stem.start(_command("stem"))
+            self._zygote = await Zygote.start(_command("zygote"))
         except NotForked as error:
             log.warning("archive workers are started one by one: %s", error)
         finally:

@@ -29,11 +29,11 @@ class Writer(Generic[T]):
         self._resource = resource
 
     async def patch(
-        self, seen: AsSeen, patch: dict[str, Any], *, subresource: str = "", ahead: bool = False
+        self, seen: AsSeen, patch: dict[str, Any], *, subresource: str = "", deferred: bool = False
     ) -> T | None:
         """Merge into the object if it is still as it was seen; None if it is not.
 
-        For `ahead` see `Request`.
+        For `deferred` see `Request`.
         """
         try:
             written = await self._client.merge_patch(
@@ -41,7 +41,7 @@ class Writer(Generic[T]):
                 seen.name,
                 bound(seen, patch),
                 subresource=subresource,
-                ahead=ahead,
+                deferred=deferred,
             )
         except (Conflict, NotFound):
             await self.refresh(seen.name)

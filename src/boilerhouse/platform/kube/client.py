@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from boilerhouse.core.backoff import backoff
-from boilerhouse.core.clock import Random, rng
+from boilerhouse.core.clock import Random, new_rng
 from boilerhouse.platform.kube import listing, selectors, watch
 from boilerhouse.platform.kube.kinds import Object, Scale
 from boilerhouse.platform.kube.listing import Listing
@@ -57,19 +57,19 @@ class Client:
     """An API server, through any transport. `namespace` is the one meant when none is named."""
 
     def __init__(
-        self, transport: Transport, namespace: str = "default", *, chance: Random | None = None
+        self, transport: Transport, namespace: str = "default", *, rng: Random | None = None
     ) -> None:
         self.transport = transport
         self.namespace = namespace
         self.pods = Pods(self)
-        self._chance = chance or rng()
+        self._rng = rng or new_rng()
 
     async def close(self) -> None:
         await self.transport.close()
 
     async def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
         """Fetch one object; `NotFound` if there is none."""
-        path = resource.path(self.where(namespace), name)
+        path = resource.path(self.resolve_namespace(namespace), name)
         return listing.one(resource, await self.read(Request("GET", path)))
 
     async def find(
@@ -78,14 +78,16 @@ class Client:
         name: str,
         *,
         namespace: str | None = None,
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> T | None:
         """Fetch one object; None if there is none. For those who expect that as often as not.
 
-        For `ahead` see `Request`.
+        For `deferred` see `Request`.
         """
-        path = resource.path(self.where(namespace), name)
-        reply = await self.read(Request("GET", path, ahead=ahead), also=NotFound.code)
+        path = resource.path(self.resolve_namespace(namespace), name)
+        reply = await self.read(
+            Request("GET", path, deferred=deferred), accept_status=NotFound.code
+        )
         return None if reply.status == NotFound.code else listing.one(resource, reply)
 
     async def pages(
@@ -104,7 +106,7 @@ class Client:
         query = _query(labels, fields, limit=limit or None)
         more = ""
         while True:
-            path = resource.path(self.where(namespace))
+            path = resource.path(self.resolve_namespace(namespace))
             asked = (*query, ("continue", more)) if more else query
             page = listing.page(resource, await self.read(Request("GET", path, asked)))
             yield page
@@ -178,7 +180,7 @@ class Client:
             sendInitialEvents="true" if send_initial_events else "",
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
         )
-        request = Request("GET", resource.path(self.where(namespace)), query)
+        request = Request("GET", resource.path(self.resolve_namespace(namespace)), query)
         async with (
             self.stream(request, read_timeout=read_timeout) as stream,
             aclosing(watch.events(resource, stream.chunks, known)) as events,
@@ -191,11 +193,11 @@ class Client:
         body: Body,
         *,
         namespace: str | None = None,
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> T:
         """Create; `AlreadyExists` if the name is taken. `apiVersion` and `kind` may be left out."""
-        path = resource.path(self.where(_namespace_in(body, namespace)))
-        return await self._write(resource, "POST", path, _typed(resource, body), ahead=ahead)
+        path = resource.path(self.resolve_namespace(_namespace_in(body, namespace)))
+        return await self._write(resource, "POST", path, _typed(resource, body), deferred=deferred)
 
     async def replace(
         self,
@@ -206,7 +208,7 @@ class Client:
         subresource: str = "",
     ) -> T:
         """Replace; `Conflict` if `metadata.resourceVersion` is given and not the current one."""
-        where = self.where(_namespace_in(body, namespace))
+        where = self.resolve_namespace(_namespace_in(body, namespace))
         path = resource.path(where, body["metadata"]["name"], subresource)
         return await self._write(resource, "PUT", path, _typed(resource, body))
 
@@ -218,15 +220,15 @@ class Client:
         *,
         namespace: str | None = None,
         subresource: str = "",
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> T:
         """Merge `patch` into the object (RFC 7396): None removes, lists are replaced.
 
-        With `metadata.resourceVersion` in the patch it is a compare-and-swap. For `ahead` see
+        With `metadata.resourceVersion` in the patch it is a compare-and-swap. For `deferred` see
         `Request`.
         """
-        path = resource.path(self.where(namespace), name, subresource)
-        return await self._write(resource, "PATCH", path, patch, MERGE_PATCH, ahead=ahead)
+        path = resource.path(self.resolve_namespace(namespace), name, subresource)
+        return await self._write(resource, "PATCH", path, patch, MERGE_PATCH, deferred=deferred)
 
     async def delete(
         self,
@@ -244,7 +246,7 @@ class Client:
         Returns the object if it lingers (a finalizer, a grace period), None if it is gone.
         """
         options = _delete_options(uid, resource_version, grace, propagation)
-        path = resource.path(self.where(namespace), name)
+        path = resource.path(self.resolve_namespace(namespace), name)
         reply = await self.call(_request("DELETE", path, options))
         left = listing.decoded(listing.BARE, "an object", reply.body)
         lingers = left.metadata.finalizers or left.metadata.deletion_grace_period_seconds
@@ -264,7 +266,7 @@ class Client:
     ) -> None:
         """Delete all that is selected in one namespace."""
         options = _delete_options("", "", grace, propagation)
-        path = resource.path(self.where(namespace))
+        path = resource.path(self.resolve_namespace(namespace))
         await self.call(_request("DELETE", path, options, query=_query(labels, fields)))
 
     async def scale(
@@ -276,7 +278,7 @@ class Client:
         namespace: str | None = None,
     ) -> Scale:
         """Set the replicas through the scale subresource, or with None just look."""
-        path = resource.path(self.where(namespace), name, "scale")
+        path = resource.path(self.resolve_namespace(namespace), name, "scale")
         if replicas is None:
             reply = await self.read(Request("GET", path))
         else:
@@ -298,33 +300,33 @@ class Client:
         request = _request(method, path, body, content_type, query)
         return listing.anything(await self.call(request, timeout=timeout))
 
-    def where(self, namespace: str | None) -> str:
+    def resolve_namespace(self, namespace: str | None) -> str:
         """Return the namespace meant: None is the client's own, `ALL` is every one."""
         return self.namespace if namespace is None else namespace
 
     async def call(
-        self, request: Request, *, timeout: float | None = None, also: int | None = None
+        self, request: Request, *, timeout: float | None = None, accept_status: int | None = None
     ) -> Reply:
         """Make one call, once; anything but a success, and the status `also`, is raised."""
         reply = await self.transport.request(request, timeout=timeout)
-        if not 200 <= reply.status < 300 and reply.status != also:
+        if not 200 <= reply.status < 300 and reply.status != accept_status:
             raise ApiError.parse(reply.status, reply.body, reply.headers.get("retry-after", ""))
         return reply
 
     async def read(
-        self, request: Request, *, timeout: float = READ_BUDGET, also: int | None = None
+        self, request: Request, *, timeout: float = READ_BUDGET, accept_status: int | None = None
     ) -> Reply:
         """Make a call that changes nothing, again if nobody answered, within `timeout` in all."""
         time = asyncio.get_running_loop().time
         end = time() + timeout
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self.call(request, timeout=end - time(), also=also)
+                return await self.call(request, timeout=end - time(), accept_status=accept_status)
             except (Unavailable, Timeout, TooManyRequests) as error:
                 # Jitter, or all who were refused at one moment come back at one moment.
                 delay = backoff(attempt - 1, FIRST_DELAY, LONGEST_DELAY)
                 pause = max(delay, min(error.retry_after, LONGEST_DELAY))
-                pause *= self._chance.uniform(1.0, 1.5)
+                pause *= self._rng.uniform(1.0, 1.5)
                 if attempt == ATTEMPTS or time() + pause >= end:
                     raise
                 await asyncio.sleep(pause)
@@ -353,10 +355,10 @@ class Client:
         body: object,
         content: str = JSON,
         *,
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> T:
         headers = {"content-type": content}
-        request = Request(method, path, (), headers, msgspec.json.encode(body), ahead)
+        request = Request(method, path, (), headers, msgspec.json.encode(body), deferred)
         return listing.one(resource, await self.call(request))
 
 

@@ -37,7 +37,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from boilerhouse.core.backoff import backoff
-from boilerhouse.core.clock import Random, rng
+from boilerhouse.core.clock import Random, new_rng
 from boilerhouse.core.supervision import supervised
 from boilerhouse.platform.kube import selectors
 from boilerhouse.platform.kube.cache import Cache, Change, Index
@@ -76,7 +76,7 @@ class Informer(Generic[T]):
         labels: Labels | None = None,
         fields: str = "",
         timing: Timing | None = None,
-        chance: Random | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.resource = resource
         self.cache: Cache[T] = Cache()
@@ -86,11 +86,11 @@ class Informer(Generic[T]):
         self.relists = 0
         self.misfits: dict[Key, str] = {}  # objects that do not fit their Struct, and why
         self._client = client
-        self._namespace = client.where(namespace)
+        self._namespace = client.resolve_namespace(namespace)
         self._labels: Labels = labels or {}
         self._fields = fields
         self._timing = timing or Timing()
-        self._chance = chance or rng()
+        self._rng = rng or new_rng()
         self._failures = 0
 
     @asynccontextmanager
@@ -199,7 +199,7 @@ class Informer(Generic[T]):
         """Follow changes until the server ends the watch as it was told; anything else raises."""
         now = asyncio.get_running_loop().time
         began = now()
-        seconds = int(self._timing.watch * self._chance.uniform(1.0, 1.25))
+        seconds = int(self._timing.watch * self._rng.uniform(1.0, 1.25))
         said_something = False
         async with self._client.watch(
             self.resource,
@@ -244,7 +244,7 @@ class Informer(Generic[T]):
 
     async def _pause(self, error: Exception, asked: float) -> None:
         timing = self._timing
-        delay = backoff(self._failures, timing.first_delay, timing.longest_delay, self._chance)
+        delay = backoff(self._failures, timing.first_delay, timing.longest_delay, self._rng)
         delay = max(delay, min(asked, timing.longest_delay))
         self._failures += 1
         self.last_error = f"{type(error).__name__}: {error}"

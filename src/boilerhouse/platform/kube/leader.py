@@ -23,7 +23,7 @@ from typing import Any
 
 import structlog
 
-from boilerhouse.core.clock import Clock, Random, SystemClock, rfc3339_micro, rng
+from boilerhouse.core.clock import Clock, Random, SystemClock, new_rng, rfc3339_micro
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Lease
 from boilerhouse.platform.kube.resources import LEASES
@@ -59,16 +59,16 @@ class Elector:
         namespace: str | None = None,
         timing: LeaseTiming | None = None,
         clock: Clock | None = None,
-        chance: Random | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.name = name
         self.identity = identity
         self.holder = ""  # who leads, as far as we have seen
         self._client = client
-        self._namespace = client.where(namespace)
+        self._namespace = client.resolve_namespace(namespace)
         self._timing = timing or LeaseTiming()
         self._clock = clock or SystemClock()
-        self._chance = chance or rng()
+        self._rng = rng or new_rng()
         self._held: Lease | None = None  # as we last wrote it
         self._until = 0.0
         self._seen = ""
@@ -240,7 +240,7 @@ class Elector:
             log.warning("leader.release_failed", lease=self.name, error=str(error))
 
     def _pause(self) -> float:
-        return self._timing.retry * self._chance.uniform(0.8, 1.2)
+        return self._timing.retry * self._rng.uniform(0.8, 1.2)
 
     def _stamp(self) -> str:
         return rfc3339_micro(self._clock.now())

@@ -84,7 +84,7 @@ class Pods:
         query = _log_query(container, tail, since, since_seconds, timestamps)
         query += [("previous", "true")] if previous else []
         query += [("follow", "true")] if follow else []
-        path = PODS.path(self._client.where(namespace), name, "log")
+        path = PODS.path(self._client.resolve_namespace(namespace), name, "log")
         request = Request("GET", path, tuple(query))
         silence = None if follow else LOG_SILENCE
         async with self._client.stream(request, read_timeout=silence) as stream:
@@ -109,7 +109,7 @@ class Pods:
         query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
         if container:
             query.append(("container", container))
-        path = PODS.path(self._client.where(namespace), name, "exec")
+        path = PODS.path(self._client.resolve_namespace(namespace), name, "exec")
         request = Request("GET", path, tuple(query))
         async with self._client.transport.socket(request, PROTOCOLS) as socket:
             yield Session(socket)
@@ -192,7 +192,7 @@ class Pods:
         if any(part in (".", "..") for part in path.split("/")):
             raise BadRequest(f"proxy: {path!r} contains . or .. segments")
         target = f"{scheme}:{segment(name)}:{port}" if scheme else f"{segment(name)}:{port}"
-        base = PODS.path(self._client.where(namespace), target, "proxy")
+        base = PODS.path(self._client.resolve_namespace(namespace), target, "proxy")
         lower = {key.lower(): value for key, value in (headers or {}).items()}
         return Request(method, f"{base}/{path.lstrip('/')}", tuple(query), lower, body)
 

@@ -26,8 +26,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 class Request(msgspec.Struct, frozen=True):
     """One call. Header names are lower case; `path` is decoded and starts with a slash.
 
-    `ahead`: it may be answered before it is on disk, by a server that can. Only for who waits for
-    a later write of its own, not ahead, before anybody is told: see `storage/store.py`.
+    `deferred`: it may be answered before it is on disk, by a server that can. Only for a caller
+    that waits for a later write of its own, not deferred, before it answers: see
+    `storage/store.py`.
     """
 
     method: str
@@ -35,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
-    ahead: bool = False
+    deferred: bool = False
 
     def param(self, name: str, default: str = "") -> str:
         """Return the first value of a query parameter."""

@@ -76,7 +76,7 @@ class Controller(Generic[K, S, P]):
         apply: Callable[[K, S, P], Awaitable[timedelta | None]],
         keys: Callable[[], Iterable[K]],
         clock: Clock,
-        chance: Random,
+        rng: Random,
         recorder: Recorder,
         workers: int = 16,
         resync: timedelta = timedelta(minutes=10),
@@ -86,13 +86,13 @@ class Controller(Generic[K, S, P]):
     ) -> None:
         self.name = name
         self.leader_only = leader_only
-        self.queue: KeyedQueue[K] = KeyedQueue(chance=chance)
+        self.queue: KeyedQueue[K] = KeyedQueue(rng=rng)
         self._read = read
         self._decide = decide
         self._apply = apply
         self.keys = keys
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._recorder = recorder
         self._workers = workers
         self._resync = resync
@@ -303,4 +303,4 @@ class Controller(Generic[K, S, P]):
             # Spread over a tenth of the period, so that a resync is a drizzle and not a flood.
             spread = self._resync / 10
             for key in list(self.keys()):
-                self.queue.add_after(key, spread * self._chance.random())
+                self.queue.add_after(key, spread * self._rng.random())

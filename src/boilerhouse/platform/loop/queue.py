@@ -50,8 +50,8 @@ class Turn(NamedTuple, Generic[K]):
 class KeyedQueue(Generic[K]):
     """Keys waiting for a pass. Belongs to one event loop."""
 
-    def __init__(self, *, chance: Random, base: timedelta = BASE, cap: timedelta = CAP) -> None:
-        self._chance = chance
+    def __init__(self, *, rng: Random, base: timedelta = BASE, cap: timedelta = CAP) -> None:
+        self._rng = rng
         self._base = base.total_seconds()
         self._cap = cap.total_seconds()
         self._ready: dict[K, float] = {}  # in order of arrival, with the time of arrival
@@ -125,7 +125,7 @@ class KeyedQueue(Generic[K]):
         """Ask for another try after a failure, each one later than the last; return the delay."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = timedelta(seconds=backoff(failures, self._base, self._cap, self._chance))
+        delay = timedelta(seconds=backoff(failures, self._base, self._cap, self._rng))
         self.add_after(key, delay)
         return delay
 

@@ -1,9 +1,9 @@
 """Carries out what was decided about a claim: one coroutine per verb of the Plan.
 
-Do          ─► steps beside each other ─► results into Memory, failures into its setbacks
+Do          ─► steps beside each other ─► results into Memory, what failed into its failures
             ├► in turn, where whoever they ask is in this process
             ├► a job, in a process that does none ─► left to the one that does; its news are ours
-            └► a bug: of a job a setback as well, of any other step the pass's
+            └► a bug: of a job a failure as well, of any other step the pass's
 WriteStatus ─► compare-and-swap ─► own write into the informer ─► Event
 WriteIntent ─► compare-and-swap ─► own write into the informer
 
@@ -168,7 +168,7 @@ class Applier:
             await self.jobs.run(key, name, work, failed, awaited=isinstance(step, Restore))
 
     async def _tried(self, key: Key, seen: Seen, step: Step) -> None:
-        name, setbacks = type(step).__name__, self.memory.setbacks
+        name, failures = type(step).__name__, self.memory.failures
         try:
             await self._carry_out(key, seen, step)
         except Refused as error:
@@ -179,9 +179,9 @@ class Applier:
             log.info("claim.step_failed", claim=key.name, step=name, error=str(error))
             self.memory.fail(key, seen.claim, name, f"{name}: {error}", refused=False)
         else:
-            before = setbacks.of(key)
+            before = failures.of(key)
             if before is not None and before.step == name:
-                setbacks.clear(key)
+                failures.clear(key)
 
     async def _carry_out(self, key: Key, seen: Seen, step: Step) -> None:
         match step:
@@ -196,7 +196,7 @@ class Applier:
             case BindPod(pod):
                 # Nobody is told of it before the Claim is written: Active, or why it is not.
                 binding = build.binding(claim.ref, claim.tenant)
-                if await self.instances.patch(pod, binding, ahead=True):
+                if await self.instances.patch(pod, binding, deferred=True):
                     log.debug("claim.bound", claim=claim.name, pod=pod.name)
             case CreatePod(name, restore):
                 await self._create(claim, seen, name, restore)

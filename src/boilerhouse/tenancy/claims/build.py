@@ -7,7 +7,7 @@ from typing import Any
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339, rfc3339_micro
-from boilerhouse.tenancy.claims.deciding.rounds import release_of
+from boilerhouse.tenancy.claims.deciding.epochs import release_of
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.seen import ClaimSeen
@@ -69,9 +69,9 @@ def activity_patch(now: datetime) -> Body:
 
 
 def wanted_back(claim: ClaimSeen, now: datetime) -> Body:
-    """Build the merge patch by which a tenant wants back what could not be saved; see rounds.py."""
+    """Build the merge patch by which a tenant wants back what could not be saved; see epochs.py."""
     annotations = {
-        names.CLAIMED_AGAIN: str(release_of(claim.status).round + 1),
+        names.CLAIMED_AGAIN: str(release_of(claim.status).epoch + 1),
         names.LAST_ACTIVITY: rfc3339_micro(now),
         names.RELEASE: None,
         names.RELEASE_FORCE: None,
@@ -88,7 +88,7 @@ def wish_to_go(claim: ClaimSeen, now: datetime, *, release: bool, force: bool) -
     if release:
         annotations[names.RELEASE] = rfc3339(now)
     if claim.status.phase == ClaimPhase.RELEASE_FAILED:
-        annotations[names.RELEASE_RETRY] = str(release_of(claim.status).round)
+        annotations[names.RELEASE_RETRY] = str(release_of(claim.status).epoch)
     if force:
         annotations[names.RELEASE_FORCE] = rfc3339(now)
     return {"metadata": {"annotations": annotations}}

@@ -21,7 +21,7 @@ from boilerhouse.tenancy.claims.deciding.status import (
     INSTANCE_READY,
     error_reason,
 )
-from boilerhouse.tenancy.claims.deciding.trying import ATTEMPTS, patiently
+from boilerhouse.tenancy.claims.deciding.trying import ATTEMPTS, with_backoff
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.seen import ClaimSeen, DeletePod, Plan, Seen
 
@@ -42,7 +42,7 @@ def decide(seen: Seen) -> Plan:
     claim = seen.claim
     if seen.strays:
         why = "it belongs to a claim that names another instance, or to none any more"
-        return patiently(seen, *(DeletePod(stray, why) for stray in seen.strays))
+        return with_backoff(seen, *(DeletePod(stray, why) for stray in seen.strays))
     if claim is None:
         return Wait("the claim is gone")
     return _BY_PHASE[claim.status.phase](seen, claim)

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from boilerhouse.core.crd import Column, CustomResource
 from boilerhouse.core.model import Model, Status, TenantId, WorkloadRef
@@ -64,14 +64,14 @@ class Endpoint(Model, frozen=True):
 class Release(Model, frozen=True):
     """How far a release has come, and what becomes of one that fails."""
 
-    round: Annotated[
+    epoch: Annotated[
         Int32,
         Meta(ge=0),
         doc(
             "Counts releases and re-attachments; orders to the instance that name an older round"
             " are refused."
         ),
-    ] = 0
+    ] = field(default=0, name="round")
     cause: Annotated[str, doc("Why the instance is released, as a sentence for people.")] = ""
     drop: Annotated[bool, doc("Whether the instance goes without being saved.")] = False
     saved_of: Annotated[

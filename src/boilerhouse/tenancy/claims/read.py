@@ -19,13 +19,13 @@ from boilerhouse.core.clock import Clock, parse_time
 from boilerhouse.platform.kube.cache import Index
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.projections import Views
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.kube.views import Views
 from boilerhouse.tenancy.claims.applying.jobs import Jobs
 from boilerhouse.tenancy.claims.decide import decide
+from boilerhouse.tenancy.claims.deciding.epochs import release_of
 from boilerhouse.tenancy.claims.deciding.obtaining import LOOK_AGAIN, keeps_choice
 from boilerhouse.tenancy.claims.deciding.restoring import wanted
-from boilerhouse.tenancy.claims.deciding.rounds import release_of
 from boilerhouse.tenancy.claims.deciding.status import DISK_FULL, is_true
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -163,7 +163,7 @@ class Reader:
             workload=workload,
             pod=pod,
             strays=strays,
-            setback=memory.setback(key, claim),
+            failure=memory.failure(key, claim),
             busy=self.jobs.of(key),
             delivered=pod is not None and memory.delivered.get(key, pod.life) is not None,
             stored=memory.stored.get(key, claim.uid),
@@ -178,7 +178,7 @@ class Reader:
             usage = memory.usage(key, pod, was_full=was_full) if pod.overlays else None
             changes = memory.changes.get(key, pod.uid)
             return replace(seen, cordoned=self.turn(pod), changes=changes, usage=usage)
-        number = release_of(claim.status).round
+        number = release_of(claim.status).epoch
         saved = memory.saved.get(key, frozen_as(pod, number))
         thawed = memory.thawed.get(key, frozen_as(pod, max(number, claim.again)))
         frozen = phase == ClaimPhase.RELEASE_FAILED and pod.overlays and not pod.agent_ready
@@ -209,7 +209,7 @@ class Reader:
         if pod is None:
             return False
         status, memory = claim.status, self.memory
-        turn = str(release_of(status).round)
+        turn = str(release_of(status).epoch)
         if status.claimed_at is None:
             turn = wanted(claim, memory.stored.get(key, claim.uid))
         return memory.hooked.get(key, turn_of(pod, turn)) is not None

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from boilerhouse.core.names import FINALIZER, claim_name
 from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
-from boilerhouse.core.setback import Setback
-from boilerhouse.tenancy.claims.deciding.rounds import release_of
+from boilerhouse.core.stepfailure import StepFailure
+from boilerhouse.tenancy.claims.deciding.epochs import release_of
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus
@@ -38,7 +38,7 @@ class ClaimSeen(Struct, frozen=True):
     release: bool = False  # the user asked for its release over REST
     resume: bool = True  # whether stored files are to be restored
     last_activity: datetime | None = None
-    again: int = 0  # the round of a re-attachment that the tenant wished for (rounds.py)
+    again: int = 0  # the round of a re-attachment that the tenant wished for (epochs.py)
     retry: int = 0  # the round after whose failure somebody wanted another try
     force: bool = False  # what cannot be saved may be lost
     restore_previous: bool = False  # if the current version is bad, the one before it will do
@@ -61,7 +61,7 @@ class ClaimSeen(Struct, frozen=True):
         """Whether its release failed, and nobody has asked for another try since."""
         if self.status.phase != ClaimPhase.RELEASE_FAILED:
             return False
-        return not self.force and self.retry != release_of(self.status).round
+        return not self.force and self.retry != release_of(self.status).epoch
 
     @property
     def held(self) -> bool:
@@ -81,12 +81,12 @@ class ClaimSeen(Struct, frozen=True):
 class SavedSeen(Struct, frozen=True):
     """What this process saved of the instance, in this life of it and in this round.
 
-    `aside`: the version is kept, and another one is current, which this one may not replace.
+    `side_version`: the version is kept, and another one is current, which this one may not replace.
     `skipped` names some of what no archive can keep.
     """
 
     digest: str
-    aside: bool = False
+    side_version: bool = False
     skipped: tuple[str, ...] = ()
 
 
@@ -112,7 +112,7 @@ class Seen(Struct, frozen=True):
     workload: Blueprint | None = None  # None: gone, the server said so
     pod: InstanceSeen | None = None  # of the intent's name; None: gone, the server said so
     strays: tuple[InstanceSeen, ...] = ()  # carry the claim's reference, and are not its Pod
-    setback: Setback | None = None
+    failure: StepFailure | None = None
     busy: frozenset[str] = frozenset()  # names of steps that are under way in this process
     # Results of steps, each for this very claim, instance and round; None: not known here.
     delivered: bool = False  # the identity is in the instance
@@ -215,7 +215,7 @@ class Save:
 
     pod: InstanceSeen
     base: str
-    round: int
+    epoch: int
     keep: int
     clean: bool = False  # it started without the files of `base`
 
@@ -225,7 +225,7 @@ class Thaw:
     """Let a frozen instance run on, and make void what was saved in older rounds."""
 
     pod: InstanceSeen
-    round: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

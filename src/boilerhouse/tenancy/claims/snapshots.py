@@ -41,7 +41,7 @@ class HookFailed(Terminal):
 
 
 class Snapshots(Protocol):
-    """Instances are named by Pod and UID, versions by digest; `turn` is the round (rounds.py)."""
+    """Instances are named by Pod and UID, versions by digest; `turn` is the round (epochs.py)."""
 
     async def current(self, tenant: str, workload: str) -> str:
         """Return the version that a claim would restore; "" if nothing is stored."""
@@ -69,7 +69,7 @@ class Snapshots(Protocol):
         tenant: str,
         workload: str,
         base: str,
-        turn: int,
+        epoch: int,
         keep: int,
         clean: bool,
         halting: Callable[[], None],
@@ -81,7 +81,7 @@ class Snapshots(Protocol):
         """
         ...
 
-    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+    async def thaw(self, pod: str, uid: str, *, epoch: int) -> None:
         """Let a frozen instance run on."""
         ...
 

@@ -11,7 +11,7 @@ from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Dynamic
-from boilerhouse.platform.kube.views import Views
+from boilerhouse.platform.kube.projections import Views
 from boilerhouse.tenancy.instances.build import template_hash
 from boilerhouse.tenancy.instances.seen import Blueprint
 from boilerhouse.tenancy.instances.settings import Settings

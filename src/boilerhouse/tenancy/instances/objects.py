@@ -13,9 +13,9 @@ from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Pod
+from boilerhouse.platform.kube.projections import Views
 from boilerhouse.platform.kube.resources import PODS, SECRETS
 from boilerhouse.platform.kube.status import AlreadyExists
-from boilerhouse.platform.kube.views import Views
 from boilerhouse.tenancy.instances import build
 from boilerhouse.tenancy.instances.pods import instance
 from boilerhouse.tenancy.instances.seen import InstanceSeen
@@ -48,7 +48,7 @@ class Instances:
         # One of an earlier try will do: agent and helper both read it from there.
         with contextlib.suppress(AlreadyExists):
             secret = build.agent_secret(name, token())
-            await self._client.create(SECRETS, secret, ahead=True)  # of the Pod, which is not
+            await self._client.create(SECRETS, secret, deferred=True)  # of the Pod, which is not
         try:
             self.pods.observe(await self._client.create(PODS, body))
         except AlreadyExists:
@@ -59,10 +59,10 @@ class Instances:
         return await self._writer.delete(seen, grace=grace)
 
     async def patch(
-        self, seen: InstanceSeen, metadata: dict[str, Any], *, ahead: bool = False
+        self, seen: InstanceSeen, metadata: dict[str, Any], *, deferred: bool = False
     ) -> bool:
         """Merge into the Pod's metadata if it is still as it was seen; say whether it was.
 
-        For `ahead` see `Request`.
+        For `deferred` see `Request`.
         """
-        return await self._writer.patch(seen, {"metadata": metadata}, ahead=ahead) is not None
+        return await self._writer.patch(seen, {"metadata": metadata}, deferred=deferred) is not None

@@ -15,7 +15,7 @@ from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import ApiError, Forbidden
-from boilerhouse.platform.loop.setbacks import Setbacks
+from boilerhouse.platform.loop.stepfailures import StepFailures
 from boilerhouse.tenancy.instances.build import warm_pod
 from boilerhouse.tenancy.instances.objects import Instances
 from boilerhouse.tenancy.instances.settings import Settings
@@ -43,8 +43,8 @@ class Applier:
 
     pools: Writer[Pool]
     instances: Instances
-    refusals: Setbacks[Key]
-    failures: Setbacks[Key]
+    refusals: StepFailures[Key]
+    failures: StepFailures[Key]
     events: Events
     settings: Settings
 

@@ -148,8 +148,8 @@ def _fill(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> _Fill:
     later = max((s.due_in for s in (seen.refusal, seen.failing) if s is not None), default=NOW)
     if later > NOW:
         return _Fill(again_in=later)
-    chance = (pool.uid, str(seen.chance))
-    return _Fill(tuple(warm_pod_name(pool.workload, *chance, str(n)) for n in range(count)))
+    rng = (pool.uid, str(seen.random_bits))
+    return _Fill(tuple(warm_pod_name(pool.workload, *rng, str(n)) for n in range(count)))
 
 
 def _status(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen]) -> PoolStatus:
@@ -202,9 +202,9 @@ def _why_not_full(seen: Seen, pool: PoolSeen, kept: Sequence[InstanceSeen], miss
     if seen.workload is not None and not seen.workload.ready:
         deleting = seen.workload.deleting
         return f"workload {seen.workload.name} is being {'deleted' if deleting else 'prepared'}"
-    for setback in (seen.refusal, seen.failing):
-        if setback is not None:
-            return setback.why
+    for failure in (seen.refusal, seen.failing):
+        if failure is not None:
+            return failure.why
     waiting = [_waits_for(pod) for pod in kept if not pod.usable]
     reasons = Counter(waiting)
     alike = len(reasons) == 1

@@ -14,7 +14,7 @@ from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, Key
-from boilerhouse.platform.loop.setbacks import Setbacks
+from boilerhouse.platform.loop.stepfailures import StepFailures
 from boilerhouse.tenancy.instances.blueprints import Blueprints
 from boilerhouse.tenancy.instances.objects import Instances
 from boilerhouse.tenancy.instances.patience import Patience
@@ -51,12 +51,12 @@ class Reader:
     instances: Instances
     by_pool: Index[Pod]
     blueprints: Blueprints
-    refusals: Setbacks[Key]
-    failures: Setbacks[Key]
+    refusals: StepFailures[Key]
+    failures: StepFailures[Key]
     patience: Patience
     readiness: Readiness
     clock: Clock
-    chance: Random
+    rng: Random
 
     async def read(self, key: Key) -> Seen | None:
         """Return everything there is to see; None if there is neither pool nor Pod of it."""
@@ -76,7 +76,7 @@ class Reader:
             pool=pool,
             workload=await self.blueprints.look(pool.workload),
             pods=await self.readiness.explain_all(pods),
-            chance=self.chance.getrandbits(48),
+            random_bits=self.rng.getrandbits(48),
             refusal=self.refusals.of(key),
             failing=self.failures.of(key),
         )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from boilerhouse.core.names import FINALIZER
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
-from boilerhouse.core.setback import Setback
+from boilerhouse.core.stepfailure import StepFailure
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.pools.model import PoolStatus
 
@@ -40,9 +40,9 @@ class Seen(Struct, frozen=True):
     pool: PoolSeen | None  # None: gone, the server said so
     workload: Blueprint | None = None  # None: gone, the server said so
     pods: tuple[InstanceSeen, ...] = ()  # carry the pool's label and no claim
-    chance: int = 0  # makes the names of new Pods
-    refusal: Setback | None = None  # the API server will not have new Pods
-    failing: Setback | None = None  # Pods are made, and die or never get ready
+    random_bits: int = 0  # makes the names of new Pods
+    refusal: StepFailure | None = None  # the API server will not have new Pods
+    failing: StepFailure | None = None  # Pods are made, and die or never get ready
 
 
 @dataclass(frozen=True, slots=True)

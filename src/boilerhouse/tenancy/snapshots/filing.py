@@ -84,7 +84,7 @@ class HelperSnapshots:
         tenant: str,
         workload: str,
         base: str,
-        turn: int,
+        epoch: int,
         keep: int,
         clean: bool,
         halting: Callable[[], None],
@@ -98,16 +98,16 @@ class HelperSnapshots:
                 workload=workload,
                 base=base,
                 keep=keep,
-                number=turn,
+                epoch=epoch,
                 clean=clean,
                 halting=halting,
             )
-        return SavedSeen(saved.digest, aside=saved.conflict, skipped=saved.skipped)
+        return SavedSeen(saved.digest, side_version=saved.conflict, skipped=saved.skipped)
 
-    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+    async def thaw(self, pod: str, uid: str, *, epoch: int) -> None:
         """Let a frozen instance run on."""
         with _TRANSLATED:
-            await self.snapshots.thaw(pod, uid, number=turn)
+            await self.snapshots.thaw(pod, uid, epoch=epoch)
 
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:
         """Return the newest change under directories of an instance."""

@@ -68,19 +68,19 @@ class SnapshotClient:
         workload: str,
         base: str,
         keep: int = KEEP,
-        number: int = 0,
+        epoch: int = 0,
         clean: bool = False,
         halting: Callable[[], None] = lambda: None,
     ) -> Saved:
         """Store the instance's overlays; returns once they are durable and verified.
 
-        `base`: the digest that the instance started from, or "". `number`: an agent refuses orders
+        `base`: the digest that the instance started from, or "". `epoch`: an agent refuses orders
         with a lower one than it has heard of; 0 is none. `clean`: it started without the files of
         `base`, which are kept then, however many versions follow. Afterwards the tenant is frozen;
         after an error it runs on, unless nobody can tell. `halting` is called once if it does not
         come to rest soon.
         """
-        order = SaveOrder(tenant, workload, uid, base, keep, number, int(clean))
+        order = SaveOrder(tenant, workload, uid, base, keep, epoch, int(clean))
         return Saved.decode(await self._long(wire.SAVE, order.encode(), pod, uid, halting))
 
     async def restore(
@@ -93,9 +93,9 @@ class SnapshotClient:
         order = RestoreOrder(tenant, workload, uid, digest, mode)
         return Restored.decode(await self._long(wire.RESTORE, order.encode(), pod, uid))
 
-    async def thaw(self, pod: str, uid: str, *, number: int = 0) -> None:
+    async def thaw(self, pod: str, uid: str, *, epoch: int = 0) -> None:
         """Let the tenant's processes run on; 409 if a newer order has arrived, see `save`."""
-        query = [("round", str(number))]
+        query = [("round", str(epoch))]
         await self._asking.whole("POST", TO_AGENT + protocol.THAW, query, pod=pod, uid=uid)
 
     async def state(self, pod: str, uid: str) -> State:

@@ -1,4 +1,4 @@
-"""A whole house on an embedded API server: real routes, real operator, a kubelet that pretends."""
+"""The services on an embedded API server: real routes, real operator, a kubelet that pretends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import NAMESPACE
 from boilerhouse.edge.api.app import application
-from boilerhouse.edge.api.house import House
+from boilerhouse.edge.api.services import Services
 from boilerhouse.edge.api.serving import serving
 from boilerhouse.embedded.apiserver.inprocess import InProcess
 from boilerhouse.embedded.apiserver.server import ApiServer
@@ -46,7 +46,7 @@ class Rest:
     """The API as a caller sees it, and the world behind it."""
 
     world: World
-    house: House
+    services: Services
     node: PretendedNode
     http: httpx2.AsyncClient
     server: ApiServer
@@ -62,8 +62,8 @@ class Rest:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        """Serve the house on a real port: for what needs a connection that can break."""
-        async with serving(self.house, bind("127.0.0.1", [0])) as address:
+        """Serve the services on a real port: for what needs a connection that can break."""
+        async with serving(self.services, bind("127.0.0.1", [0])) as address:
             yield address
 
 
@@ -88,16 +88,16 @@ async def opened_rest(
         if helper is not None:
             await client.create(SECRETS, helper_secret(HELPER_TOKEN))
             snapshots = SnapshotClient(client, helper.handle, Agents(client))
-        house = House.of(world.operator, signing=SIGNING, key=key, snapshots=snapshots)
-        await stack.enter_async_context(house.running())
+        services = Services.of(world.operator, signing=SIGNING, key=key, snapshots=snapshots)
+        await stack.enter_async_context(services.running())
         await stack.enter_async_context(started(world.kubelet.manager, world.operator))
-        for informer in house.informers:
+        for informer in services.informers:
             await informer.wait_synced()
-        asgi = httpx2.ASGITransport(app=application(house))
+        asgi = httpx2.ASGITransport(app=application(services))
         http = await stack.enter_async_context(
             httpx2.AsyncClient(transport=asgi, base_url="http://127.0.0.1:3000", timeout=60)
         )
-        yield Rest(world, house, node, http, server)
+        yield Rest(world, services, node, http, server)
 
 
 @pytest.fixture(autouse=True)

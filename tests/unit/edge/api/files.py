@@ -26,7 +26,7 @@ class Files:
     skipped: tuple[str, ...] = ()  # of what is saved
     saves: str = ""  # digest of whatever is saved; another each time if empty
     bases: list[str] = field(default_factory=list)  # of what was saved
-    aside: bool = False
+    side_version: bool = False
     stored: dict[tuple[str, str], str] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
     cleans: list[bool] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Files:
         tenant: str,
         workload: str,
         base: str,
-        turn: int,
+        epoch: int,
         keep: int,
         clean: bool,
         halting: Callable[[], None],
@@ -67,12 +67,12 @@ class Files:
             raise Retry(self.failing)
         self.bases.append(base)
         self.cleans.append(clean)
-        digest = self.saves or hashlib.sha256(f"{uid} {turn}".encode()).hexdigest()
-        if not self.aside:
+        digest = self.saves or hashlib.sha256(f"{uid} {epoch}".encode()).hexdigest()
+        if not self.side_version:
             self.stored[tenant, workload] = digest
-        return SavedSeen(digest, self.aside, self.skipped)
+        return SavedSeen(digest, self.side_version, self.skipped)
 
-    async def thaw(self, pod: str, uid: str, *, turn: int) -> None:
+    async def thaw(self, pod: str, uid: str, *, epoch: int) -> None:
         return
 
     async def changes(self, pod: str, uid: str, directories: Sequence[str], since: int) -> Changes:

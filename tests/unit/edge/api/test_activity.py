@@ -35,10 +35,10 @@ async def noted(rest: Rest, claim: Claim) -> datetime | None:
 @pytest.mark.slow
 async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
     """The first is written at once, the rest as one at the end of the interval."""
-    activity = rest.house.activity
+    activity = rest.services.activity
     before = claim.metadata.resource_version
     versions: set[str] = set()
-    rest.house.informers.claims.subscribe(
+    rest.services.informers.claims.subscribe(
         lambda change: versions.add(change.new.metadata.resource_version) if change.new else None
     )
     for _ in range(50):
@@ -55,7 +55,7 @@ async def test_many_touches_are_few_writes(rest: Rest, claim: Claim) -> None:
 @pytest.mark.slow
 async def test_a_claim_is_born_with_its_first_note(rest: Rest, claim: Claim) -> None:
     """To answer for a claim that was made just now writes nothing more; one that took long does."""
-    activity = rest.house.activity
+    activity = rest.services.activity
     now = rest.world.clock.now()
     activity.made(await _dated(rest, claim, now))
     assert not activity._pending
@@ -66,12 +66,12 @@ async def test_a_claim_is_born_with_its_first_note(rest: Rest, claim: Claim) -> 
 @pytest.mark.slow
 async def test_a_long_call_keeps_the_tenant_active(rest: Rest, claim: Claim) -> None:
     """While a call is in flight the annotation moves on, and its end is noted too."""
-    async with rest.house.activity.busy(claim):
+    async with rest.services.activity.busy(claim):
         await rest.world.settles(lambda: _after(rest, claim, None))
         first = await noted(rest, claim)
         await rest.world.settles(lambda: _after(rest, claim, first))
     end = rest.world.clock.now()
-    await soon(lambda: not rest.house.activity._pending)
+    await soon(lambda: not rest.services.activity._pending)
     last = await noted(rest, claim)
     assert last is not None and abs((end - last).total_seconds()) < 0.3
 
@@ -84,7 +84,7 @@ async def _after(rest: Rest, claim: Claim, moment: datetime | None) -> bool:
 @pytest.mark.slow
 async def test_the_last_touch_survives_the_end(rest: Rest, claim: Claim) -> None:
     """Stopping writes down what still waited for its interval."""
-    informers = rest.house.informers
+    informers = rest.services.informers
     activity = Activity(rest.world.client, informers.claims, informers.workloads, rest.world.clock)
     activity.touch(claim)
     await rest.world.settles(lambda: _after(rest, claim, None))
@@ -100,24 +100,24 @@ async def test_a_successor_is_not_touched(rest: Rest, claim: Claim) -> None:
     await rest.world.client.delete(CLAIMS, claim.metadata.name)
     await rest.world.gone(CLAIMS, claim.metadata.name)
     await rest.world.claim("alice")
-    rest.house.activity.touch(claim)
-    await soon(lambda: not rest.house.activity._pending)
+    rest.services.activity.touch(claim)
+    await soon(lambda: not rest.services.activity._pending)
     assert await noted(rest, claim) is None
 
 
 async def test_far_from_the_deadline_nothing_is_waited_for(rest: Rest, claim: Claim) -> None:
     """A claim that was active just now is returned as it came."""
-    rest.house.activity.touch(claim)
+    rest.services.activity.touch(claim)
     await rest.world.settles(lambda: _after(rest, claim, None))
     fresh = await rest.world.client.get(CLAIMS, claim.metadata.name)
-    assert await rest.house.activity.noted(fresh) is fresh
+    assert await rest.services.activity.noted(fresh) is fresh
 
 
 async def test_near_the_deadline_the_note_is_written_first(rest: Rest, claim: Claim) -> None:
     """Whoever gets the claim back gets it with the note on it: no idle decision can follow."""
     old = await _dated(rest, claim, rest.world.clock.now() - timedelta(seconds=0.9))
     now = rest.world.clock.now()
-    after = await rest.house.activity.noted(old)
+    after = await rest.services.activity.noted(old)
     assert after is not None
     assert parse_time(after.metadata.annotations[names.LAST_ACTIVITY]) >= now
 
@@ -127,22 +127,22 @@ async def test_a_claim_that_was_released_meanwhile_shows(rest: Rest, claim: Clai
     old = await _dated(rest, claim, rest.world.clock.now() - timedelta(seconds=0.9))
     await rest.world.client.delete(CLAIMS, claim.metadata.name)
     await rest.world.gone(CLAIMS, claim.metadata.name)
-    assert await rest.house.activity.noted(old) is None
+    assert await rest.services.activity.noted(old) is None
 
 
 @pytest.mark.slow
 async def test_a_note_from_the_future_is_replaced(rest: Rest, claim: Claim) -> None:
     """A clock that was wrong once does not keep later activity from being noted."""
     ahead = await _dated(rest, claim, rest.world.clock.now() + timedelta(days=1))
-    rest.house.activity.touch(ahead)
-    await soon(lambda: not rest.house.activity._pending)
+    rest.services.activity.touch(ahead)
+    await soon(lambda: not rest.services.activity._pending)
     written = await noted(rest, claim)
     assert written is not None and written <= rest.world.clock.now()
 
 
 async def test_calls_in_flight_are_counted(rest: Rest, claim: Claim) -> None:
     """Two at once are two, and none is left when they have ended."""
-    activity = rest.house.activity
+    activity = rest.services.activity
     async with activity.busy(claim), activity.busy(claim):
         assert activity.in_flight(claim) == 2
     assert activity.in_flight(claim) == 0
@@ -159,7 +159,7 @@ async def test_a_call_counts_for_as_long_as_it_lasts(rest: Rest, claim: Claim, w
     """A command, a followed log, a file that is read: in flight, and noted again and again."""
     assert claim.status is not None
     instance = claim.status.instance_id
-    activity = rest.house.activity
+    activity = rest.services.activity
 
     async def silent(request: Request) -> Answer:
         await asyncio.Event().wait()
@@ -167,7 +167,7 @@ async def test_a_call_counts_for_as_long_as_it_lasts(rest: Rest, claim: Claim, w
 
     helper = HelperClient(rest.world.client, silent, Agents(rest.world.client))
     await rest.world.client.create(SECRETS, helper_secret("of the snapshot helper"))
-    object.__setattr__(rest.house, "helper", helper)
+    object.__setattr__(rest.services, "helper", helper)
     path = f"/instances/{instance}"
     pieces = {"accept": "application/x-ndjson"}
     match what:

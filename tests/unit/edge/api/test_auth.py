@@ -25,7 +25,7 @@ ADMIN_HEADERS = {"authorization": f"Bearer {KEY}"}
 
 
 def handlers(rest: Rest) -> Iterator[tuple[str, Any]]:
-    for route in routes(rest.house).routes:
+    for route in routes(rest.services).routes:
         alone = getattr(route, "route_handler", None)
         for handler in getattr(route, "route_handlers", None) or [alone]:
             yield f"{getattr(handler, 'http_methods', 'WS')} {route.path}", handler
@@ -125,7 +125,7 @@ def test_a_port_in_use_says_how_to_choose_another() -> None:
 
 
 async def token_of(rest: Rest, tenant: str, workload: str = "web") -> dict[str, str]:
-    admin = {} if rest.house.auth.open else ADMIN_HEADERS
+    admin = {} if rest.services.auth.open else ADMIN_HEADERS
     answer = await rest.claim(tenant, workload, headers=admin)
     claim = await rest.world.client.get(CLAIMS, answer.json()["claim"])
     return {"authorization": f"Bearer {claimtoken.mint(SIGNING, claim.metadata.uid)}"}

@@ -79,20 +79,20 @@ async def test_the_first_picture_is_whole(rest: Rest) -> None:
     trigger = {"type": "cron", "workloadRef": "web", "tenant": {"static": "alice"}}
     made = await rest.post("/triggers", {"name": "nightly", "spec": trigger})
     assert made.status_code == 201, made.text
-    await soon(lambda: rest.house.informers.triggers.cache)
+    await soon(lambda: rest.services.informers.triggers.cache)
 
     def picture(told: list[Body]) -> list[tuple[str, str]]:
         return [(one["type"], one.get("tenantId") or one["name"]) for one in told]
 
     async def settled() -> bool:
         """Whether alice's place in the pool is filled again."""
-        world = rest.house.feed._world()
+        world = rest.services.feed._world()
         ready = [one.body["ready"] for one in world if one.type == "pool.state"]
         running = [one for one in world if one.type == "instance.state"]
         return ready == [1] and len(running) == 2
 
     await rest.world.settles(settled)
-    expected = picture([one.body for one in rest.house.feed._world()])
+    expected = picture([one.body for one in rest.services.feed._world()])
     kinds = [kind for kind, _ in expected]
     assert kinds[:2] == ["workload.state", "pool.state"]
     assert {"instance.state", "tenant.claimed", "tenant.error", "trigger.state"} <= set(kinds)
@@ -203,7 +203,7 @@ async def test_a_foreign_page_gets_no_websocket(rest: Rest) -> None:
 
 async def test_a_slow_listener_is_cut_off(rest: Rest) -> None:
     """Its queue is bounded; it learns that it must resume, and nobody else waits for it."""
-    feed = rest.house.feed
+    feed = rest.services.feed
     subscription = feed.subscribe()
     events = aiter(subscription)
     first = await anext(events)
@@ -219,7 +219,7 @@ async def test_a_slow_listener_is_cut_off(rest: Rest) -> None:
 
 async def test_silence_is_filled_with_heartbeats(rest: Rest) -> None:
     """A listener hears a sign of life, and the end when the feed closes."""
-    feed = Feed(rest.house.informers, rest.world.clock, heartbeat=0.01)
+    feed = Feed(rest.services.informers, rest.world.clock, heartbeat=0.01)
     events = aiter(feed.subscribe())
     first = await anext(events)
     assert first is not None and first.type == "hello"

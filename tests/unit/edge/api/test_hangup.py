@@ -9,8 +9,8 @@ import pytest
 from litestar import Litestar
 
 from boilerhouse.core.clock import SystemClock
-from boilerhouse.edge.api.door import Door
 from boilerhouse.edge.api.hangup import AT_FIRST, Connected, HungUp, ShuttingDown, Streams
+from boilerhouse.edge.api.middleware import OuterMiddleware
 
 
 class Caller:
@@ -100,7 +100,7 @@ async def test_what_is_cut_off_unanswered_is_told_so() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    door = Door(cast("Litestar", never), SystemClock(), lambda: None)
+    door = OuterMiddleware(cast("Litestar", never), SystemClock(), lambda: None)
     scope = {"type": "http", "method": "GET", "raw_path": b"/"}
     request = asyncio.create_task(door(scope, Caller().receive, send))
     await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 
 from boilerhouse.edge.api.auth import AN_ADMIN, Caller
 from boilerhouse.edge.api.errors import Problem
-from boilerhouse.edge.api.house import COMMANDS, House
+from boilerhouse.edge.api.services import COMMANDS, Services
 from boilerhouse.edge.api.shares import Shares
 from tests.unit.edge.api.conftest import Rest, soon
 from tests.unit.edge.api.node import hang
@@ -82,7 +82,7 @@ async def test_one_tenants_commands_leave_room_for_anothers(rest: Rest) -> None:
     ann = (await rest.claim("ann")).json()["instanceId"]
     bob = (await rest.claim("bob")).json()["instanceId"]
     rest.node.programs["sleep"] = hang
-    shares = rest.house.commands
+    shares = rest.services.commands
 
     async def run(instance: str, *command: str) -> Any:
         return await rest.post(f"/instances/{instance}/exec", {"command": command})
@@ -116,14 +116,14 @@ async def test_everything_that_lasts_has_its_bound(rest: Rest) -> None:
     }
     for field, (method, path, body) in asked.items():
         with ExitStack() as held:
-            fill(_shares(rest.house, field), held, AN_ADMIN)
+            fill(_shares(rest.services, field), held, AN_ADMIN)
             answer = await rest.http.request(method, f"/api/v1{path}", json=body)
             assert answer.status_code == 429, (field, answer.text)
             assert int(answer.headers["retry-after"]) >= 1
             assert "this key has" in answer.json()["error"], answer.text
 
 
-def _shares(house: House, field: str) -> Shares:
-    found = getattr(house, field)
+def _shares(services: Services, field: str) -> Shares:
+    found = getattr(services, field)
     assert isinstance(found, Shares)
     return found

@@ -104,7 +104,7 @@ async def test_no_more_versions_are_kept_than_the_workload_says(rest: Rest) -> N
 
 
 async def _keeps(rest: Rest, count: int) -> bool:
-    held = await rest.house.workload("web")
+    held = await rest.services.workload("web")
     return bool((held.spec.get("filesystem") or {}).get("keepVersions") == count)
 
 
@@ -142,8 +142,8 @@ async def test_a_claim_while_an_archive_comes_is_in_use(rest: Rest) -> None:
     """409 as if it had been there before: the instance works on what it was told is there."""
     old, new = archive(n="1"), archive(n="2")
     await put(rest, old)
-    assert rest.house.snapshots is not None
-    snapshots = rest.house.snapshots
+    assert rest.services.snapshots is not None
+    snapshots = rest.services.snapshots
 
     async def pieces() -> AsyncIterator[bytes]:
         yield new[:10]
@@ -196,7 +196,7 @@ async def test_a_scoped_caller_sees_its_own(rest: Rest, monkeypatch: pytest.Monk
     async def as_alice(token: Any) -> Caller:
         return alice
 
-    monkeypatch.setattr(rest.house.auth, "caller", as_alice)
+    monkeypatch.setattr(rest.services.auth, "caller", as_alice)
     assert [one["tenantId"] for one in (await rest.get("/snapshots")).json()] == ["alice"]
     assert [one["tenantId"] for one in (await rest.get("/workloads/web/snapshots")).json()] == [
         "alice"
@@ -215,7 +215,7 @@ async def test_a_helper_that_is_gone_is_503_everywhere(rest: Rest) -> None:
         raise Unreachable("connection refused")
 
     client = SnapshotClient(rest.world.client, away, Agents(rest.world.client))
-    object.__setattr__(rest.house, "snapshots", client)
+    object.__setattr__(rest.services, "snapshots", client)
     for path in ("/snapshots", "/workloads/web/snapshots", OF_ALICE, f"{OF_ALICE}/1", "/tenants/x"):
         answer = await rest.get(path)
         assert (answer.status_code, answer.json()["code"]) == (503, "HelperUnavailable"), path

@@ -74,7 +74,7 @@ async def test_a_failing_probe_is_the_claims_detail(rest: Rest) -> None:
     await told_unhealthy(rest, pod)
     name = answer.json()["claim"]
     found = await rest.world.until(
-        rest.house.operator.claim_informer.resource, name, lambda c: WORDS in c.status.detail
+        rest.services.operator.claim_informer.resource, name, lambda c: WORDS in c.status.detail
     )
     assert found.status.detail == f"the instance runs but is not ready: {WORDS}"
     (instance,) = (await rest.get("/instances")).json()
@@ -107,13 +107,13 @@ async def test_a_crash_loop_is_told_at_once(rest: Rest) -> None:
     await rest.world.kubelet.behave(crashing)
     words = f"crashed 3 times: exit code 7; see `boilerhouse logs {name} --previous`"
     await rest.world.until(
-        rest.house.operator.claim_informer.resource,
+        rest.services.operator.claim_informer.resource,
         first["claim"],
         lambda c: c.status.detail == words,
     )
-    began = rest.house.clock.monotonic()
+    began = rest.services.clock.monotonic()
     again = await rest.claim("bob", params={"wait": "60"})
-    assert rest.house.clock.monotonic() - began < 30
+    assert rest.services.clock.monotonic() - began < 30
     assert (again.status_code, again.json()["phase"]) == (202, "Active")
     assert (again.json()["detail"], again.json()["instanceId"]) == (words, name)
     (instance,) = (await rest.get("/instances")).json()
@@ -134,7 +134,7 @@ async def test_a_crash_loop_is_told_at_once(rest: Rest) -> None:
     await rest.world.kubelet.behave(running)
     await rest.world.until(PODS, name, lambda pod: pod.ready)
     await rest.world.until(
-        rest.house.operator.claim_informer.resource,
+        rest.services.operator.claim_informer.resource,
         first["claim"],
         lambda c: c.status.detail == "",
     )
@@ -165,5 +165,5 @@ async def test_every_port_is_told_with_where_it_is_reached(rest: Rest) -> None:
 
 
 async def _heard(rest: Rest, name: str) -> bool:
-    pod = rest.house.informers.pods.get(rest.house.client.namespace, name)
+    pod = rest.services.informers.pods.get(rest.services.client.namespace, name)
     return pod is not None and names.PORTS in pod.metadata.annotations

@@ -49,7 +49,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def held(record: Record) -> tuple[Restored | None, Baseline | None, int]:
-    return record.restored, record.baseline, record.round
+    return record.restored, record.baseline, record.epoch
 
 
 async def test_a_write_in_pieces_is_whole(tmp_path: Path, disk: Disk) -> None:

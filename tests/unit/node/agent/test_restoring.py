@@ -276,8 +276,8 @@ async def test_an_agent_that_ends_writes_nothing_any_more(tmp_path: Path) -> Non
                 await goes_on.wait()
             return pieces.pop(0)
 
-    chance = random.Random(1)
-    data = archive(**{f"f{number}": chance.randbytes(20_000) for number in range(100)})
+    rng = random.Random(1)
+    data = archive(**{f"f{number}": rng.randbytes(20_000) for number in range(100)})
     pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)]
     query = (("digest", DIGEST), ("mode", "restart"))
     async with running(tmp_path) as rig:

@@ -47,12 +47,12 @@ def _put(path: Path, content: bytes = b"", mode: int = 0o644, moment: int = 0) -
 
 
 def _fill(root: Path) -> None:
-    chance = random.Random(5)
+    rng = random.Random(5)
     deep = root / "a/b/c"
     deep.mkdir(parents=True)
     (root / "empty").mkdir(mode=0o700)
     for number, size in enumerate([0, 1, 511, 512, 513, 70_000, 600_000]):
-        _put(deep / f"f{number}", chance.randbytes(size), 0o600 + number)
+        _put(deep / f"f{number}", rng.randbytes(size), 0o600 + number)
     for number, name in enumerate(ODD_NAMES):
         _put(root / os.fsdecode(name), name, moment=1_700_000_000_123_456_789 + number)
     _put(root / "old", b"", moment=-1_500_000_000)

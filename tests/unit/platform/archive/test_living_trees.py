@@ -32,7 +32,7 @@ def test_files_that_change_and_vanish(tmp_path: Path) -> None:
         (source / f"d{number % 10}").mkdir(exist_ok=True)
         (source / f"d{number % 10}" / str(number)).write_bytes(bytes(20_000))
     stop = threading.Event()
-    chance = random.Random(1)
+    rng = random.Random(1)
 
     def write(file: Path, content: bytes, flags: int) -> None:
         # Never through a link: this writes with a root's rights.
@@ -43,15 +43,15 @@ def test_files_that_change_and_vanish(tmp_path: Path) -> None:
 
     def churn() -> None:
         while not stop.is_set():
-            path = source / f"d{chance.randrange(10)}"
-            file = path / str(chance.randrange(300))
-            match chance.randrange(6):
+            path = source / f"d{rng.randrange(10)}"
+            file = path / str(rng.randrange(300))
+            match rng.randrange(6):
                 case 0:
                     file.unlink(missing_ok=True)
                 case 1:
                     write(file, b"", os.O_TRUNC)
                 case 2:
-                    write(file, bytes(chance.randrange(200_000)), os.O_CREAT)
+                    write(file, bytes(rng.randrange(200_000)), os.O_CREAT)
                 case 3:
                     path.rename(source / "moved")
                     (source / "moved").rename(path)
@@ -83,8 +83,8 @@ def test_a_file_that_shrinks_is_padded(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     target.mkdir()
-    chance = random.Random(2)
-    (source / "a").write_bytes(chance.randbytes(40 << 20))
+    rng = random.Random(2)
+    (source / "a").write_bytes(rng.randbytes(40 << 20))
     (source / "b").write_bytes(b"next")
 
     async def cut() -> bytes:

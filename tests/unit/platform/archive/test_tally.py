@@ -25,26 +25,26 @@ def seen(tree: Path) -> tuple[str, int, int]:
         os.close(root)
 
 
-def plant(chance: random.Random, tree: Path, depth: int) -> None:
+def plant(rng: random.Random, tree: Path, depth: int) -> None:
     tree.mkdir()
-    for number in range(chance.randrange(12)):
-        (tree / f"file-{number}").write_bytes(bytes(chance.randrange(100)))
-    for number in range(chance.randrange(6) if depth else 0):
-        plant(chance, tree / f"directory-{number}", depth - 1)
+    for number in range(rng.randrange(12)):
+        (tree / f"file-{number}").write_bytes(bytes(rng.randrange(100)))
+    for number in range(rng.randrange(6) if depth else 0):
+        plant(rng, tree / f"directory-{number}", depth - 1)
 
 
 def test_together_they_see_what_one_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the tree is divided, and however its directories are read."""
-    chance = random.Random(4)
+    rng = random.Random(4)
     shared = 0
     for number in range(40):
         tree = tmp_path / str(number)
-        plant(chance, tree, 4)
+        plant(rng, tree, 4)
         alone = seen(tree)
         with monkeypatch.context() as patch:
-            patch.setattr(tally, "_MANY", chance.randrange(1, 60))
-            patch.setattr(tally, "_SHARED", chance.randrange(1, 6))
-            patch.setattr(tally, "_MOST", chance.randrange(1, 4))
+            patch.setattr(tally, "_MANY", rng.randrange(1, 60))
+            patch.setattr(tally, "_SHARED", rng.randrange(1, 6))
+            patch.setattr(tally, "_MOST", rng.randrange(1, 4))
             shared += seen(tree) == alone
     assert shared == 40
 

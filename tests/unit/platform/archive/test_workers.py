@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process; one whose stem died may wait for init to bury it."""
+    """Whether there is such a process; one whose zygote died may wait for init to bury it."""
     try:
         return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -36,8 +36,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def with_stem() -> Workers:
-    """Return workers that have their stem."""
-    workers = Workers(stem=True)
+    """Return workers that have their zygote."""
+    workers = Workers(zygote=True)
     workers.prepare()
     await stem_of(workers)
     return workers
@@ -45,9 +45,9 @@ async def with_stem() -> Workers:
 
 async def stem_of(workers: Workers) -> int:
     async with asyncio.timeout(30):
-        while workers._stem is None:  # noqa: ASYNC110  it says nothing when it is there
+        while workers._zygote is None:  # noqa: ASYNC110  it says nothing when it is there
             await asyncio.sleep(0.01)
-    return workers._stem.pid
+    return workers._zygote.pid
 
 
 def open_files() -> int:
@@ -154,10 +154,10 @@ async def test_saving_gives_way_from_its_start(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "there" / "file").write_bytes(os.urandom(8 << 20))
     workers = await with_stem()
-    stem = await stem_of(workers)
+    zygote = await stem_of(workers)
     packer = Packer({"/w": tmp_path / "there"}, owners=Owners(None, (0, 0)), workers=workers)
     await anext(packer)
-    [packing] = children(stem)
+    [packing] = children(zygote)
     assert os.getpriority(os.PRIO_PROCESS, packing) == os.getpriority(os.PRIO_PROCESS, 0) + 10
     assert os.sched_getscheduler(packing) == os.SCHED_BATCH
     await packer.close()
@@ -165,14 +165,14 @@ async def test_saving_gives_way_from_its_start(tmp_path: Path) -> None:
         {"/w": tmp_path / "here"}, limits=Limits(), owners=Owners(None, (0, 0)), workers=workers
     )
     await unpacker.start()
-    [unpacking] = children(stem)
+    [unpacking] = children(zygote)
     assert os.getpriority(os.PRIO_PROCESS, unpacking) == os.getpriority(os.PRIO_PROCESS, 0)
     await unpacker.abort()
     await workers.close()
 
 
 async def test_a_stem_that_dies_is_replaced(tmp_path: Path) -> None:
-    """Its job fails with a sentence, the next gets a worker of its own, later ones a new stem."""
+    """Its job fails with a sentence, the next gets a worker of its own, later ones a new zygote."""
     (tmp_path / "file").write_bytes(os.urandom(8 << 20))
     workers = await with_stem()
     first = await stem_of(workers)
@@ -230,7 +230,7 @@ async def test_none_is_kept_unless_asked_for(tmp_path: Path) -> None:
     await fingerprint({"/w": tmp_path}, workers)
     workers.prepare()
     await asyncio.sleep(0)
-    assert (workers._timer, workers._making, workers._stem) == (None, None, None)
+    assert (workers._timer, workers._making, workers._zygote) == (None, None, None)
     await workers.close()
 
 

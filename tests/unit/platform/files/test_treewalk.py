@@ -61,16 +61,16 @@ def expected(path: Path) -> list[tuple[str, bool]]:
     ]
 
 
-def grow(path: Path, chance: random.Random, levels: int) -> None:
+def grow(path: Path, rng: random.Random, levels: int) -> None:
     """Make a tree with a long trunk, and branches and files on every level."""
     here = path
     for _ in range(levels):
-        for number in range(chance.randrange(12)):
+        for number in range(rng.randrange(12)):
             (here / f"f{number}").touch()
-        for number in range(chance.randrange(4)):
+        for number in range(rng.randrange(4)):
             (here / f"b{number}" / "x").mkdir(parents=True)
             (here / f"b{number}" / "link").symlink_to("/")
-        here = here / chance.choice("aez")
+        here = here / rng.choice("aez")
         here.mkdir()
 
 

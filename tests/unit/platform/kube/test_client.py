@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.kube.client import ALL, Client
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, STATEFUL_SETS, Key
 from boilerhouse.platform.kube.status import (
@@ -35,7 +35,7 @@ from tests.unit.platform.kube.servers import pod, pods, status
 
 def client(*answers: Answer) -> tuple[Client, Scripted]:
     script = Scripted(*answers)
-    return Client(script, "default", chance=rng(1)), script
+    return Client(script, "default", rng=new_rng(1)), script
 
 
 def sent(script: Scripted) -> Any:

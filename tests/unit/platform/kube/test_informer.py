@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.kube.cache import Change
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
@@ -29,7 +29,7 @@ class Rig:
         self.api.put(f"{ROOT}/a", {})
         timing = Timing(watch=60, margin=15)
         self.informer: Informer[Pod] = Informer(
-            Client(self.api), PODS, timing=timing, chance=rng(1)
+            Client(self.api), PODS, timing=timing, rng=new_rng(1)
         )
 
     async def __aenter__(self) -> tuple[MemoryApi, Informer[Pod]]:
@@ -152,7 +152,7 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:
                 yield line
 
     api = Rude()
-    informer = Informer(Client(api), PODS, chance=rng(1))
+    informer = Informer(Client(api), PODS, rng=new_rng(1))
     async with informer.running():
         await asyncio.sleep(600)
     assert len(api.requests) < 120

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from boilerhouse.core.clock import FakeClock, rng
+from boilerhouse.core.clock import FakeClock, new_rng
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.leader import Elector, LeaseTiming
 from boilerhouse.platform.kube.wire import Reply, Request
@@ -35,7 +35,7 @@ class Replica:
     def __init__(self, server: MemoryApi, name: str, clock: FakeClock | None = None) -> None:
         self.uplink = Uplink(server)
         self.elector = Elector(
-            Client(self.uplink), "lock", name, clock=clock or FakeClock(), chance=rng(len(name))
+            Client(self.uplink), "lock", name, clock=clock or FakeClock(), rng=new_rng(len(name))
         )
         self.terms: list[list[float]] = []  # [began, ended]
         self.winding_down = 0.0

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import REGISTRY
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock, new_rng
 from boilerhouse.core.errors import Retry, Terminal
 from boilerhouse.platform.kube.status import Conflict, TooManyRequests
 from boilerhouse.platform.loop.controller import Controller
@@ -46,7 +46,7 @@ def controller(
         apply=apply,
         keys=lambda: keys,
         clock=SystemClock(),
-        chance=rng(1),
+        rng=new_rng(1),
         recorder=recorder or Recorder(),
         workers=workers,
         resync=resync,
@@ -320,7 +320,7 @@ class Lazy:
             apply=self.apply,
             keys=lambda: list(self.wanted),
             clock=SystemClock(),
-            chance=rng(1),
+            rng=new_rng(1),
             recorder=Recorder(),
             workers=2,
             gate=gate,

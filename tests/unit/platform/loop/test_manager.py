@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock, new_rng
 from boilerhouse.core.errors import Conflict, Overloaded
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.manager import Manager
@@ -72,7 +72,7 @@ def counting(table: Table, *errors: Exception) -> Controller[int, int, int]:
         apply=apply,
         keys=lambda: list(table.rows),
         clock=SystemClock(),
-        chance=rng(1),
+        rng=new_rng(1),
         recorder=Recorder(),
         leader_only=True,
     )

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from boilerhouse.core.clock import SystemClock, rng
+from boilerhouse.core.clock import SystemClock, new_rng
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.priority import FOREGROUND, NORMAL, Gate
 from boilerhouse.platform.loop.recorder import Recorder
@@ -218,7 +218,7 @@ class Passes:
             apply=self._apply,
             keys=lambda: (),
             clock=SystemClock(),
-            chance=rng(1),
+            rng=new_rng(1),
             recorder=Recorder(),
             workers=workers,
             gate=gate,

@@ -10,14 +10,14 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.loop.queue import AT_LEAST_EVERY, Closed, KeyedQueue
 
 pytestmark = pytest.mark.looptime
 
 
 def opened(**options: timedelta) -> KeyedQueue[str]:
-    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1), **options)
+    queue: KeyedQueue[str] = KeyedQueue(rng=new_rng(1), **options)
     queue.open()
     return queue
 
@@ -181,7 +181,7 @@ async def test_closing_sends_takers_home_and_drops_what_waits() -> None:
 
 async def test_a_queue_not_opened_drops_what_it_is_given() -> None:
     """A process that does not lead must not collect keys for ever."""
-    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+    queue: KeyedQueue[str] = KeyedQueue(rng=new_rng(1))
     queue.add("a")
     queue.add_after("b", timedelta(seconds=1))
     assert (len(queue), queue.delayed) == (0, 0)
@@ -241,7 +241,7 @@ def test_two_wishes_for_now_are_one_under_uvloop() -> None:
     """The production loop's handles know no time of their own; the queue does not ask them."""
 
     async def wish() -> str:
-        queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+        queue: KeyedQueue[str] = KeyedQueue(rng=new_rng(1))
         queue.open()
         for delay in (0, 0, 5):
             queue.add_after("a", timedelta(seconds=delay))
@@ -252,7 +252,7 @@ def test_two_wishes_for_now_are_one_under_uvloop() -> None:
 
 async def test_a_key_in_hand_is_waited_for() -> None:
     """Who wants a key out of turn gets it when it is given back, before the next in turn."""
-    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+    queue: KeyedQueue[str] = KeyedQueue(rng=new_rng(1))
     queue.open()
     queue.add("a")
     assert (await queue.take()).key == "a"
@@ -273,7 +273,7 @@ async def test_a_key_in_hand_is_waited_for() -> None:
 
 async def test_a_held_key_is_handed_out_when_it_is_given_back() -> None:
     """What is added while somebody works on a key out of turn waits for it, and is not lost."""
-    queue: KeyedQueue[str] = KeyedQueue(chance=rng(1))
+    queue: KeyedQueue[str] = KeyedQueue(rng=new_rng(1))
     queue.open()
     queue.add("a")
     await queue.hold("a")

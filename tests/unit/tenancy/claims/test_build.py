@@ -90,7 +90,7 @@ def test_only_our_finalizer_goes() -> None:
 
 def test_wishes_name_the_round_they_mean() -> None:
     """And nothing else."""
-    failed = claim(ClaimPhase.RELEASE_FAILED, status=ClaimStatus(release=Release(round=4)))
+    failed = claim(ClaimPhase.RELEASE_FAILED, status=ClaimStatus(release=Release(epoch=4)))
     now, micro = "2026-05-01T12:00:00Z", "2026-05-01T12:00:00.000000Z"
     assert build.wanted_back(failed, NOW) == {
         "metadata": {

@@ -35,9 +35,9 @@ from tests.unit.tenancy.claims.views import (
     WARM,
     bound,
     claim,
+    failure,
     keeping,
     seen,
-    setback,
     warm,
 )
 
@@ -74,8 +74,8 @@ def test_pods_of_a_claim_that_is_gone_are_strays() -> None:
 
 def test_strays_that_cannot_be_deleted_are_tried_again_later() -> None:
     """A failed step waits for its time."""
-    failed = setback("DeletePod")
-    plan = decide(seen(claim(), strays=(bound(),), setback=failed))
+    failed = failure("DeletePod")
+    plan = decide(seen(claim(), strays=(bound(),), failure=failed))
     assert plan == Wait("because", timedelta(seconds=5))
 
 
@@ -190,8 +190,8 @@ def test_a_cold_name_that_is_taken_is_given_up() -> None:
 
 def test_a_refused_cold_pod_gives_way_to_a_warm_one() -> None:
     """A quota that refuses new Pods does not keep the tenant from a Pod that is there."""
-    refused = setback("CreatePod", refused=True)
-    plan = decide(seen(claim(P.ERROR, intent=COLD), spare=WARM, setback=refused))
+    refused = failure("CreatePod", refused=True)
+    plan = decide(seen(claim(P.ERROR, intent=COLD), spare=WARM, failure=refused))
     assert plan == WriteIntent(WARM)
 
 
@@ -237,20 +237,20 @@ def test_nothing_becomes_active_before_rivals_were_looked_for() -> None:
 
 def test_a_claim_with_a_rival_gives_its_pod_up() -> None:
     """It names none, so the Pod is a stray; it says whose the tenant is, and looks again later."""
-    rival = setback("LookForRival", refused=True)
-    plan = decide(seen(claim(intent=WARM), pod=bound(), sole=False, setback=rival))
+    rival = failure("LookForRival", refused=True)
+    plan = decide(seen(claim(intent=WARM), pod=bound(), sole=False, failure=rival))
     assert plan == WriteIntent(None)
-    gone = decide(seen(claim(), sole=False, setback=rival))
+    gone = decide(seen(claim(), sole=False, failure=rival))
     assert phase_of(gone) == (P.ERROR, "because")
     assert isinstance(gone, WriteStatus)
     held = claim(P.ERROR, intent=WARM, status=gone.status)
-    assert decide(seen(held, sole=False, setback=rival)) == Wait("because", rival.due_in)
+    assert decide(seen(held, sole=False, failure=rival)) == Wait("because", rival.due_in)
 
 
 def test_a_transient_failure_to_look_keeps_the_pod() -> None:
     """Not knowing is no reason to give anything up."""
-    unknown = setback("LookForRival", due=-1)
-    plan = decide(seen(claim(intent=WARM), pod=bound(), sole=False, setback=unknown))
+    unknown = failure("LookForRival", due=-1)
+    plan = decide(seen(claim(intent=WARM), pod=bound(), sole=False, failure=unknown))
     assert plan == Do((LookForRival(),))
 
 
@@ -403,28 +403,28 @@ def test_a_pod_that_was_active_is_not_replaced(phase: ClaimPhase) -> None:
 
 def test_a_failed_step_waits_for_its_time_in_pending() -> None:
     """A few failures are nobody's business."""
-    failed = setback("CreatePod", count=ATTEMPTS - 1)
-    assert decide(seen(claim(intent=COLD), setback=failed)) == Wait("because", failed.due_in)
-    due = setback("CreatePod", count=ATTEMPTS - 1, due=0)
-    assert decide(seen(claim(intent=COLD), setback=due)) == Do((CreatePod(COLD.pod),))
+    failed = failure("CreatePod", count=ATTEMPTS - 1)
+    assert decide(seen(claim(intent=COLD), failure=failed)) == Wait("because", failed.due_in)
+    due = failure("CreatePod", count=ATTEMPTS - 1, due=0)
+    assert decide(seen(claim(intent=COLD), failure=due)) == Do((CreatePod(COLD.pod),))
 
 
 def test_ten_failures_in_a_row_are_an_error_that_is_still_tried() -> None:
     """S0's reconcile failure; retried in Error, so that the phase does not flap."""
-    failed = setback("CreatePod", count=ATTEMPTS)
-    assert phase_of(decide(seen(claim(intent=COLD), setback=failed))) == (P.ERROR, "because")
-    written = decide(seen(claim(intent=COLD), setback=failed))
+    failed = failure("CreatePod", count=ATTEMPTS)
+    assert phase_of(decide(seen(claim(intent=COLD), failure=failed))) == (P.ERROR, "because")
+    written = decide(seen(claim(intent=COLD), failure=failed))
     assert isinstance(written, WriteStatus)
     told = claim(P.ERROR, intent=COLD, status=written.status)
-    assert decide(seen(told, setback=failed)) == Wait("because", failed.due_in)
+    assert decide(seen(told, failure=failed)) == Wait("because", failed.due_in)
     due = replace(failed, due_in=timedelta(0))
-    assert decide(seen(told, setback=due)) == Do((CreatePod(COLD.pod),))
+    assert decide(seen(told, failure=due)) == Do((CreatePod(COLD.pod),))
 
 
 def test_a_refusal_is_an_error_at_once() -> None:
     """A quota is not going to change its mind ten times."""
-    refused = setback("CreatePod", refused=True)
-    assert phase_of(decide(seen(claim(intent=COLD), setback=refused))) == (P.ERROR, "because")
+    refused = failure("CreatePod", refused=True)
+    assert phase_of(decide(seen(claim(intent=COLD), failure=refused))) == (P.ERROR, "because")
 
 
 def test_the_reason_of_an_error_is_on_the_claim() -> None:
@@ -449,8 +449,8 @@ def test_error_becomes_pending_when_the_step_has_worked() -> None:
 
 def test_a_setback_of_another_step_holds_nothing_up() -> None:
     """Only the step that failed waits."""
-    other = setback("DeliverIdentity")
-    assert decide(seen(claim(intent=WARM), pod=warm(), setback=other)) == Do((BindPod(warm()),))
+    other = failure("DeliverIdentity")
+    assert decide(seen(claim(intent=WARM), pod=warm(), failure=other)) == Do((BindPod(warm()),))
 
 
 # Active
@@ -471,8 +471,8 @@ def test_identity_is_delivered_after_activation() -> None:
     """Active does not wait for it; the condition tells when it is done."""
     held = active(status=MET)
     assert decide(seen(held, pod=bound())) == Do((DeliverIdentity("warm-1", "pod-1"),))
-    failed = setback("DeliverIdentity")
-    assert decide(seen(held, pod=bound(), setback=failed)) == Wait("because", failed.due_in)
+    failed = failure("DeliverIdentity")
+    assert decide(seen(held, pod=bound(), failure=failed)) == Wait("because", failed.due_in)
     plan = decide(seen(held, pod=bound(), delivered=True))
     assert isinstance(plan, WriteStatus)
     told = find(plan.status.conditions, "IdentityDelivered")

@@ -72,7 +72,7 @@ def test_status_survives_the_wire() -> None:
         source=Source.POOL_DATA,
         claimed_at=WHEN,
         release=Release(
-            round=2,
+            epoch=2,
             cause="released",
             drop=True,
             saved_of="pod-1/c1/0/0",

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from boilerhouse.core.names import FINALIZER, claim_name
-from boilerhouse.core.setback import Setback
+from boilerhouse.core.stepfailure import StepFailure
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus
@@ -94,5 +94,5 @@ def seen(of: ClaimSeen | None, **changes: Any) -> Seen:
     return replace(Seen(now=NOW, claim=of, workload=READY, sole=True), **changes)
 
 
-def setback(step: str, *, count: int = 1, refused: bool = False, due: float = 5) -> Setback:
-    return Setback(step, "because", count, refused, timedelta(seconds=due))
+def failure(step: str, *, count: int = 1, refused: bool = False, due: float = 5) -> StepFailure:
+    return StepFailure(step, "because", count, refused, timedelta(seconds=due))

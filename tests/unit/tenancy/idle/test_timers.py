@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.priority import DEFERRED, NORMAL
 from boilerhouse.platform.loop.recorder import Recorder
@@ -53,7 +53,7 @@ class Claims:
             priority=lambda key: DEFERRED if self.is_due(key) else NORMAL,
             keys=lambda: list(self.active),
             clock=self.clock,
-            chance=rng(1),
+            rng=new_rng(1),
             recorder=Recorder(),
             resync=timedelta(hours=10),
         )
@@ -102,11 +102,11 @@ async def _run(claims: Claims, seconds: float, touches: dict[int, float]) -> Non
 @pytest.mark.slow
 async def test_each_of_ten_thousand_is_decided_within_a_second() -> None:
     """Deadlines all over five minutes: none early, none late, two passes each and no scan."""
-    claims, chance = Claims(), rng(7)
+    claims, rng = Claims(), new_rng(7)
     began = claims.clock.now()
     for key in range(CLAIMS):
-        claims.active[key] = began - timedelta(seconds=chance.randrange(290))
-    touches = {key: chance.randrange(1, 9) + 0.5 for key in range(0, CLAIMS, 10)}
+        claims.active[key] = began - timedelta(seconds=rng.randrange(290))
+    touches = {key: rng.randrange(1, 9) + 0.5 for key in range(0, CLAIMS, 10)}
     await _run(claims, 320, touches)
     assert len(claims.released) == CLAIMS
     assert timedelta(0) <= min(claims.released.values())

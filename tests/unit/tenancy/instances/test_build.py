@@ -228,7 +228,7 @@ def test_the_hash_tells_blueprints_apart() -> None:
 def test_names_fit(workload: str, tenant: str) -> None:
     """A Pod's name is a DNS label, with room for the Secret's prefix."""
     for name in (
-        names.warm_pod_name(workload, "chance"),
+        names.warm_pod_name(workload, "rng"),
         names.cold_pod_name(tenant, workload, "uid", "7"),
     ):
         assert name.startswith("inst-")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from boilerhouse.core.names import FINALIZER
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
-from boilerhouse.core.setback import Setback
+from boilerhouse.core.stepfailure import StepFailure
 from boilerhouse.tenancy.instances.seen import Blueprint, InstanceSeen
 from boilerhouse.tenancy.pools.decide import (
     IMAGE_PATIENCE,
@@ -71,7 +71,7 @@ def starting(number: int = 1, **changes: Any) -> InstanceSeen:
 
 
 def seen(of: PoolSeen | None, *pods: InstanceSeen, **changes: Any) -> Seen:
-    return replace(Seen(now=NOW, pool=of, workload=READY, pods=pods, chance=4), **changes)
+    return replace(Seen(now=NOW, pool=of, workload=READY, pods=pods, random_bits=4), **changes)
 
 
 def steps(plan: object, kind: type) -> list[Any]:
@@ -86,8 +86,8 @@ def settled(*pods: InstanceSeen, **changes: Any) -> PoolSeen:
     return pool(plan.status.phase, status=plan.status, **changes)
 
 
-def setback(due: float = 5) -> Setback:
-    return Setback("CreatePod", "quota", 1, True, timedelta(seconds=due))
+def failure(due: float = 5) -> StepFailure:
+    return StepFailure("CreatePod", "quota", 1, True, timedelta(seconds=due))
 
 
 def test_a_pool_is_held_before_it_makes_anything() -> None:
@@ -100,7 +100,7 @@ def test_an_empty_pool_is_filled_as_fast_as_it_may() -> None:
     made = steps(decide(seen(pool(size=5, max_fill=3))), CreatePod)
     assert len(made) == len({step.name for step in made}) == 3
     assert len(steps(decide(seen(pool(size=5, max_fill=3), starting())), CreatePod)) == 2
-    other = steps(decide(seen(pool(size=5, max_fill=3), chance=5)), CreatePod)
+    other = steps(decide(seen(pool(size=5, max_fill=3), random_bits=5)), CreatePod)
     assert {step.name for step in made}.isdisjoint(step.name for step in other)
 
 
@@ -184,7 +184,7 @@ def test_failed_and_stuck_pods_are_removed_and_counted(bad: InstanceSeen, word: 
 
 def test_replacements_of_failed_pods_wait_for_their_time() -> None:
     """Back-off: the detail says why nothing is made."""
-    failing = Setback("Fill", "warm instances fail: crash", 3, False, timedelta(seconds=9))
+    failing = StepFailure("Fill", "warm instances fail: crash", 3, False, timedelta(seconds=9))
     plan = decide(seen(pool(), pod(1), failing=failing))
     assert isinstance(plan, WriteStatus)
     assert plan.status.detail == "warm instances fail: crash"
@@ -198,10 +198,10 @@ def test_replacements_of_failed_pods_wait_for_their_time() -> None:
 
 def test_a_quota_that_refuses_is_told_and_tried_again() -> None:
     """The pool stays Degraded, with the server's words."""
-    plan = decide(seen(pool(), refusal=setback()))
+    plan = decide(seen(pool(), refusal=failure()))
     assert isinstance(plan, WriteStatus)
     assert (plan.status.phase, plan.status.detail) == (PoolPhase.DEGRADED, "quota")
-    assert steps(decide(seen(pool(), refusal=setback(0))), CreatePod)
+    assert steps(decide(seen(pool(), refusal=failure(0))), CreatePod)
 
 
 def test_an_image_that_does_not_arrive_is_an_error_after_a_while() -> None:

@@ -17,8 +17,8 @@ from boilerhouse.edge.api.commands import refuse_dead
 from boilerhouse.edge.api.errors import not_found
 from boilerhouse.edge.api.handlers.instances import tenant_of, visible
 from boilerhouse.edge.api.handlers.logs import tenant_container
-from boilerhouse.edge.api.house import TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import TheServices
 from boilerhouse.edge.api.sockets import answering, first_to_end
 from boilerhouse.platform.kube.exec import PROTOCOLS, Channel
 from boilerhouse.platform.kube.resources import PODS
@@ -30,7 +30,7 @@ Command = FromQuery[list[str] | None]
 @websocket(f"{V1}/instances/{{name:str}}/attach", opt={"scope": INSTANCES_EXEC})
 async def attach_instance(
     name: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     socket: WebSocket[Any, Any, Any],
     command: Command = None,
     stdin: FromQuery[bool] = True,
@@ -38,22 +38,22 @@ async def attach_instance(
 ) -> None:
     """Join the caller to a command in the instance until either end has had enough."""
     async with answering(socket):
-        with house.streams.cancelling():
-            pod = await house.instance(name)
+        with services.streams.cancelling():
+            pod = await services.instance(name)
             if not visible(caller_of(socket), pod):
                 raise not_found("Instance", name)
-            refuse_dead(pod, house.claim_of(pod))
-            await house.introduced(pod)
+            refuse_dead(pod, services.claim_of(pod))
+            await services.wait_for_identity(pod)
             query = [("command", part) for part in command or ()]
             query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
             query += [("stdout", "true"), ("stderr", str(not tty).lower())]
             query += [("container", tenant_container(pod))]
-            path = PODS.path(house.client.namespace, name, "exec" if command else "attach")
+            path = PODS.path(services.client.namespace, name, "exec" if command else "attach")
             offered = tuple(p for p in PROTOCOLS if p in socket.scope["subprotocols"])
-            with house.commands.place(caller_of(socket), tenant_of(pod)):
+            with services.commands.place(caller_of(socket), tenant_of(pod)):
                 async with (
-                    house.activity.busy(house.claim_of(pod)),
-                    house.client.transport.socket(
+                    services.activity.busy(services.claim_of(pod)),
+                    services.client.transport.socket(
                         Request("GET", path, tuple(query)), offered or PROTOCOLS
                     ) as inner,
                 ):

@@ -12,8 +12,8 @@ from litestar.params import QueryParameter
 
 from boilerhouse.edge.api.auth import ADMIN, SUBPROTOCOL, caller_of
 from boilerhouse.edge.api.events import Event, Feed, Overrun
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
 from boilerhouse.edge.api.streaming import Streaming
 
@@ -24,14 +24,14 @@ EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer
 
 @get(f"{V1}/events", opt={"scope": ADMIN}, media_type="text/event-stream")
 async def stream_events(
-    house: TheHouse, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
+    services: TheServices, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
 ) -> Streaming:
     """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
     opened = AsyncExitStack()
-    opened.enter_context(house.listeners.place(caller_of(request)))
+    opened.enter_context(services.listeners.place(caller_of(request)))
     last = request.headers.get("last-event-id", last_event_id)
-    events = _sse(house.feed, last)
-    return Streaming(house.streams, events, media_type="text/event-stream", opened=opened)
+    events = _sse(services.feed, last)
+    return Streaming(services.streams, events, media_type="text/event-stream", opened=opened)
 
 
 async def _sse(feed: Feed, last: str) -> AsyncIterator[bytes]:
@@ -51,15 +51,15 @@ def _frame(event: Event) -> bytes:
 
 @websocket("/ws", opt={"scope": ADMIN})
 async def events_socket(
-    house: TheHouse, socket: WebSocket[Any, Any, Any], last_event_id: LastEventId = ""
+    services: TheServices, socket: WebSocket[Any, Any, Any], last_event_id: LastEventId = ""
 ) -> None:
     """Send what happens as JSON texts; `lastEventId` goes on after a break."""
     async with answering(socket):
-        with house.listeners.place(caller_of(socket)):
-            await _told(house, socket, last_event_id)
+        with services.listeners.place(caller_of(socket)):
+            await _told(services, socket, last_event_id)
 
 
-async def _told(house: House, socket: WebSocket[Any, Any, Any], last_event_id: str) -> None:
+async def _told(services: Services, socket: WebSocket[Any, Any, Any], last_event_id: str) -> None:
     offered = socket.scope["subprotocols"]
     await socket.accept(
         subprotocols=EVENTS
@@ -67,8 +67,8 @@ async def _told(house: House, socket: WebSocket[Any, Any, Any], last_event_id: s
         else None
     )
     try:
-        with house.streams.cancelling():
-            await first_to_end(_send(house.feed, socket, last_event_id), _drain(socket))
+        with services.streams.cancelling():
+            await first_to_end(_send(services.feed, socket, last_event_id), _drain(socket))
     except Overrun:
         await socket.close(code=OVERRUN, reason="too slow: resume with lastEventId")
     else:

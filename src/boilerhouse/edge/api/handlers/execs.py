@@ -25,8 +25,8 @@ from boilerhouse.edge.api.errors import Problem, bad_request, problem_of
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
 from boilerhouse.edge.api.handlers.logs import tenant_container
 from boilerhouse.edge.api.hangup import Connected
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.streaming import Streaming
 from boilerhouse.platform.kube.exec import V5, Channel, CommandTimeout, Session
 from boilerhouse.platform.kube.kinds import Pod
@@ -68,7 +68,7 @@ class ExecResult(msgspec.Struct, rename="camel"):
 async def exec_instance(
     name: FromPath[str],
     data: JSONBody[ExecRequest],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
 ) -> Response[ExecResult]:
     """Run a command. With `Accept: application/x-ndjson` the output comes line by line."""
@@ -76,17 +76,17 @@ async def exec_instance(
     if not data.command[0]:
         raise bad_request("command: the program has no name")
     stdin = _input(data)
-    pod = await found(house, request, name)
-    refuse_dead(pod, house.claim_of(pod))
-    with Connected(request.receive, house.streams):
-        await house.introduced(pod)
+    pod = await found(services, request, name)
+    refuse_dead(pod, services.claim_of(pod))
+    with Connected(request.receive, services.streams):
+        await services.wait_for_identity(pod)
     if NDJSON in request.headers.get("accept", ""):
-        return await _streamed(house, caller_of(request), pod, command, data, stdin)
-    claim = house.claim_of(pod)
-    with house.commands.place(caller_of(request), tenant_of(pod)):
-        async with house.activity.busy(claim):
-            with Connected(request.receive, house.streams):
-                ending = await _run(house, pod, command, data, stdin)
+        return await _streamed(services, caller_of(request), pod, command, data, stdin)
+    claim = services.claim_of(pod)
+    with services.commands.place(caller_of(request), tenant_of(pod)):
+        async with services.activity.busy(claim):
+            with Connected(request.receive, services.streams):
+                ending = await _run(services, pod, command, data, stdin)
     text = _base64 if data.encoding == "base64" else _utf8
     result = ExecResult(
         ending.exit_code, text(ending.stdout), text(ending.stderr), ending.truncated
@@ -114,10 +114,10 @@ def _utf8(output: bytes) -> str:
 
 
 async def _run(
-    house: House, pod: Pod, command: list[str], data: ExecRequest, stdin: bytes | None
+    services: Services, pod: Pod, command: list[str], data: ExecRequest, stdin: bytes | None
 ) -> Ending:
     try:
-        result = await house.client.pods.run(
+        result = await services.client.pods.run(
             pod.metadata.name,
             command,
             container=tenant_container(pod),
@@ -146,7 +146,7 @@ def _late(error: CommandTimeout) -> Problem:
 
 
 async def _streamed(
-    house: House,
+    services: Services,
     caller: Caller,
     pod: Pod,
     command: list[str],
@@ -155,10 +155,10 @@ async def _streamed(
 ) -> Streaming:
     """Open the command first: what keeps it from running is still an honest status."""
     async with AsyncExitStack() as opening:
-        opening.enter_context(house.commands.place(caller, tenant_of(pod)))
-        await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
+        opening.enter_context(services.commands.place(caller, tenant_of(pod)))
+        await opening.enter_async_context(services.activity.busy(services.claim_of(pod)))
         session = await opening.enter_async_context(
-            house.client.pods.exec(
+            services.client.pods.exec(
                 pod.metadata.name,
                 command,
                 container=tenant_container(pod),
@@ -169,7 +169,7 @@ async def _streamed(
             raise bad_request(f"stdin: this node cannot end it, which needs {V5}")
         opened = opening.pop_all()
     lines = _lines(session, pod, data, stdin)
-    return Streaming(house.streams, lines, media_type=NDJSON, opened=opened)
+    return Streaming(services.streams, lines, media_type=NDJSON, opened=opened)
 
 
 async def _lines(

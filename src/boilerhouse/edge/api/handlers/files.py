@@ -16,8 +16,8 @@ from litestar.params import FromPath, QueryParameter
 from boilerhouse.edge.api.auth import INSTANCES_EXEC, INSTANCES_READ, caller_of
 from boilerhouse.edge.api.errors import Problem
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.streaming import Streaming
 from boilerhouse.node.agent.protocol import Listing
 from boilerhouse.platform.rpc.message import Body
@@ -37,51 +37,51 @@ class FileDone(msgspec.Struct):
 
 @get(PATH, opt={"scope": INSTANCES_READ}, media_type="application/octet-stream")
 async def read_file(
-    name: FromPath[str], path: Where, house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
 ) -> Response[Any]:
     """Return a file's bytes, or the entries of a directory as JSON."""
-    pod = await found(house, request, name)
+    pod = await found(services, request, name)
     async with AsyncExitStack() as opening:
-        opening.enter_context(house.files.place(caller_of(request), tenant_of(pod)))
-        await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
+        opening.enter_context(services.files.place(caller_of(request), tenant_of(pod)))
+        await opening.enter_async_context(services.activity.busy(services.claim_of(pod)))
         content = await opening.enter_async_context(
-            _helper(house).open_file(name, path, uid=pod.metadata.uid)
+            _helper(services).open_file(name, path, uid=pod.metadata.uid)
         )
         if isinstance(content, Listing):
             return Response(content.encode(), media_type="application/json")
         opened = opening.pop_all()
     pieces = _pieces(content)
-    return Streaming(house.streams, pieces, media_type="application/octet-stream", opened=opened)
+    return Streaming(services.streams, pieces, media_type="application/octet-stream", opened=opened)
 
 
 @put(PATH, opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def write_file(
-    name: FromPath[str], path: Where, house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
 ) -> FileDone:
     """Write a file, whole or not at all."""
-    pod = await found(house, request, name)
-    with house.files.place(caller_of(request), tenant_of(pod)):
+    pod = await found(services, request, name)
+    with services.files.place(caller_of(request), tenant_of(pod)):
         content = Body(await request.body())
-        async with house.activity.busy(house.claim_of(pod)):
-            await _helper(house).write_file(name, path, content, uid=pod.metadata.uid)
+        async with services.activity.busy(services.claim_of(pod)):
+            await _helper(services).write_file(name, path, content, uid=pod.metadata.uid)
     return FileDone(path, "written")
 
 
 @delete(PATH, opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def delete_file(
-    name: FromPath[str], path: Where, house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
 ) -> FileDone:
     """Remove a file or an empty directory."""
-    pod = await found(house, request, name)
-    async with house.activity.busy(house.claim_of(pod)):
-        await _helper(house).delete_file(name, path, uid=pod.metadata.uid)
+    pod = await found(services, request, name)
+    async with services.activity.busy(services.claim_of(pod)):
+        await _helper(services).delete_file(name, path, uid=pod.metadata.uid)
     return FileDone(path, "deleted")
 
 
-def _helper(house: House) -> HelperClient:
-    if house.helper is None:
+def _helper(services: Services) -> HelperClient:
+    if services.helper is None:
         raise Problem(503, "HelperUnavailable", "there is no snapshot helper to ask")
-    return house.helper
+    return services.helper
 
 
 async def _pieces(content: Body) -> AsyncIterator[bytes]:

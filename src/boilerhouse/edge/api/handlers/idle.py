@@ -21,9 +21,9 @@ from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
 from boilerhouse.edge.api.auth import TENANTS_READ, caller_of
 from boilerhouse.edge.api.errors import Problem
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.inputs import own_tenant
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.views import View
 from boilerhouse.platform.kube.status import ApiError
 from boilerhouse.platform.rpc.refusal import Refused
@@ -73,25 +73,25 @@ class IdleView(View, frozen=True):
 async def explain_idle(
     tenant: FromPath[str],
     workload: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
 ) -> IdleView:
     """Explain what counts as activity of a tenant's instance, how old it is, and what follows."""
     tenant = own_tenant(caller_of(request), tenant, workload)
-    held = await house.operator.holdings.find(tenant, workload)
+    held = await services.operator.holdings.find(tenant, workload)
     if not held:
         message = f"tenant {tenant!r} has no claim on workload {workload!r}"
         raise Problem(404, "ClaimNotFound", message)
     claim = held[0]
-    spec = (await house.workload(workload)).spec
+    spec = (await services.workload(workload)).spec
     idle = msgspec.convert(spec.get("idle") or {}, IdleSpec)
     status = claim.status or ClaimStatus()
     changes = None
     if status.phase == ClaimPhase.ACTIVE:
-        changes = await _changes(house, status.instance_id, idle)
+        changes = await _changes(services, status.instance_id, idle)
     # Only now: the answer took its time.
-    now = house.clock.now()
-    in_flight = house.activity.in_flight(claim)
+    now = services.clock.now()
+    in_flight = services.activity.in_flight(claim)
     found = explain(now, idle, status.claimed_at, _noted(claim), changes, in_flight)
     if status.phase != ClaimPhase.ACTIVE:
         found = _inactive(found, claim, idle)
@@ -124,20 +124,20 @@ async def explain_idle(
     )
 
 
-async def _changes(house: House, pod: str, idle: IdleSpec) -> ChangesSeen | None:
+async def _changes(services: Services, pod: str, idle: IdleSpec) -> ChangesSeen | None:
     """Ask the instance as the operator will at the deadline; what keeps it from answering is told.
 
     None where its answer would not count.
     """
     if not idle.watch_dirs or not idle.timeout_seconds:
         return None
-    asked_at = house.clock.now()
-    if house.helper is None:
+    asked_at = services.clock.now()
+    if services.helper is None:
         return ChangesSeen(asked_at, trouble="there is no snapshot helper to ask")
     question = Ask(idle.watch_dirs, asked_at - timedelta(seconds=idle.timeout_seconds))
     try:
         async with asyncio.timeout(PATIENCE):
-            told = await house.helper.changes(pod, idle.watch_dirs, since=question.since_ns)
+            told = await services.helper.changes(pod, idle.watch_dirs, since=question.since_ns)
     except (Retry, Refused, ApiError) as error:
         return ChangesSeen(asked_at, trouble=str(error))
     except TimeoutError:

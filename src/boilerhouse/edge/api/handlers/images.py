@@ -13,8 +13,8 @@ from boilerhouse.core.clock import rfc3339
 from boilerhouse.core.patterns import IMAGE
 from boilerhouse.edge.api.auth import ADMIN
 from boilerhouse.edge.api.errors import Problem, conflict, invalid, not_found
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.tenancy.workloads.images import ImageInUse, ImageRefused, ImageShelf, StoredImage
 
 PATH = f"{V1}/images"
@@ -37,14 +37,14 @@ class ImageRemoved(msgspec.Struct):
 
 
 @get(PATH, opt={"scope": ADMIN})
-async def list_images(house: TheHouse) -> list[ImageView]:
+async def list_images(services: TheServices) -> list[ImageView]:
     """Return the imported images, by name."""
-    return [_view(image) for image in await _shelf(house).stored()]
+    return [_view(image) for image in await _shelf(services).stored()]
 
 
 @post(PATH, opt={"scope": ADMIN}, request_max_body_size=None)
 async def import_image(
-    house: TheHouse, request: Request[Any, Any, Any], name: MaybeName = None
+    services: TheServices, request: Request[Any, Any, Any], name: MaybeName = None
 ) -> list[ImageView]:
     """Import an archive, which is the body: what `docker save` writes, or an OCI layout as a tar.
 
@@ -53,35 +53,35 @@ async def import_image(
     if name is not None and re.fullmatch(IMAGE, name) is None:
         raise invalid("the image", [f"name {name!r}: want [registry[:port]/]name[:tag]"])
     try:
-        with house.streams.cancelling():  # a server that stops does not wait for it
-            taken = await _shelf(house).take_in(request.stream(), name)
+        with services.streams.cancelling():  # a server that stops does not wait for it
+            taken = await _shelf(services).take_in(request.stream(), name)
     except ImageRefused as error:
         raise invalid("the image", [str(error)]) from None
-    house.look_at_workloads()  # one of them may have waited for it
+    services.look_at_workloads()  # one of them may have waited for it
     return [_view(image) for image in taken]
 
 
 @delete(PATH, opt={"scope": ADMIN}, status_code=200)
-async def remove_image(name: Name, house: TheHouse) -> ImageRemoved:
+async def remove_image(name: Name, services: TheServices) -> ImageRemoved:
     """Remove a name, and what no other image needs; 409 while an instance runs on it."""
     try:
-        removed = await _shelf(house).remove(name)
+        removed = await _shelf(services).remove(name)
     except ImageInUse as error:
         raise conflict("ImageInUse", str(error)) from None
     if not removed:
         raise not_found("Image", name)
-    house.look_at_workloads()
+    services.look_at_workloads()
     return ImageRemoved(name)
 
 
-def _shelf(house: House) -> ImageShelf:
-    if house.shelf is None:
+def _shelf(services: Services) -> ImageShelf:
+    if services.shelf is None:
         raise Problem(
             404,
             "NoImageStore",
             "there is no image store here: the nodes of a cluster pull images by themselves",
         )
-    return house.shelf
+    return services.shelf
 
 
 def _view(image: StoredImage) -> ImageView:

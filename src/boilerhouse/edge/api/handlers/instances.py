@@ -14,9 +14,9 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.edge.api import views
 from boilerhouse.edge.api.auth import ADMIN, INSTANCES_READ, Caller, caller_of
 from boilerhouse.edge.api.errors import not_found
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.informers import listed
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import PODS, Key
 from boilerhouse.platform.kube.status import ApiError, Conflict, NotFound
@@ -37,58 +37,60 @@ def visible(caller: Caller, pod: Pod) -> bool:
     return caller.sees(tenant_of(pod) or None, pod.metadata.labels.get(names.WORKLOAD))
 
 
-async def found(house: House, request: Request[Any, Any, Any], name: str) -> Pod:
+async def found(services: Services, request: Request[Any, Any, Any], name: str) -> Pod:
     """Return an instance that the caller may know of."""
-    pod = await house.instance(name)
+    pod = await services.instance(name)
     if not visible(caller_of(request), pod):
         raise not_found("Instance", name)
     return pod
 
 
 @get(f"{V1}/instances", opt={"scope": INSTANCES_READ})
-async def list_instances(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Instance]:
+async def list_instances(
+    services: TheServices, request: Request[Any, Any, Any]
+) -> list[views.Instance]:
     """Return every instance, by name."""
     caller = caller_of(request)
     return [
-        views.instance(pod, house.claim_of(pod))
-        for pod in listed(house.informers.pods)
+        views.instance(pod, services.claim_of(pod))
+        for pod in listed(services.informers.pods)
         if visible(caller, pod)
     ]
 
 
 @get(f"{V1}/instances/{{name:str}}", opt={"scope": INSTANCES_READ})
 async def get_instance(
-    name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
 ) -> views.Instance:
     """Return one instance."""
-    pod = await found(house, request, name)
-    return views.instance(pod, house.claim_of(pod))
+    pod = await found(services, request, name)
+    return views.instance(pod, services.claim_of(pod))
 
 
 @post(f"{V1}/instances/{{name:str}}/destroy", opt={"scope": ADMIN}, status_code=200)
 async def destroy_instance(
-    name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
 ) -> Destroyed:
     """Delete the Pod at once and save nothing (S1); the claim moves on by itself."""
-    pod = await found(house, request, name)
+    pod = await found(services, request, name)
     try:
-        left = await house.client.delete(PODS, name, uid=pod.metadata.uid, grace=0)
+        left = await services.client.delete(PODS, name, uid=pod.metadata.uid, grace=0)
     except (NotFound, Conflict):  # it went, or another of its name came, while we looked
         raise not_found("Instance", name) from None
     if left is not None:
-        house.informers.pods.observe(left)
+        services.informers.pods.observe(left)
     else:
-        house.informers.pods.forget(pod)
-    await _let_claim_know(house, pod)
+        services.informers.pods.forget(pod)
+    await _let_claim_know(services, pod)
     return Destroyed(name)
 
 
-async def _let_claim_know(house: House, pod: Pod) -> None:
+async def _let_claim_know(services: Services, pod: Pod) -> None:
     """Look at the claim now, as the operator will: the next call must not find it Active still."""
-    claim = house.claim_of(pod)
+    claim = services.claim_of(pod)
     if claim is None:
         return
     key = Key(claim.metadata.namespace, claim.metadata.name)
     # The instance is destroyed, whatever comes of the claim: what fails is tried again by itself.
     with contextlib.suppress(ApiError, Retry):
-        await house.operator.claims.run_inline(key)
+        await services.operator.claims.run_inline(key)

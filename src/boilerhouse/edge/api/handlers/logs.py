@@ -11,9 +11,9 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from boilerhouse.edge.api.auth import INSTANCES_READ, caller_of
 from boilerhouse.edge.api.errors import conflict
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
-from boilerhouse.edge.api.house import TheHouse
 from boilerhouse.edge.api.inputs import moment
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import TheServices
 from boilerhouse.edge.api.streaming import Streaming
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.status import BadRequest
@@ -30,7 +30,7 @@ Tail = Annotated[int | None, QueryParameter(ge=0, le=1_000_000, description="Onl
 )
 async def instance_logs(
     name: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     tail: Tail = None,
     since: FromQuery[str | None] = None,
@@ -38,14 +38,14 @@ async def instance_logs(
     previous: FromQuery[bool] = False,
 ) -> Streaming:
     """Return all of the log as text; `follow` goes on until the program or the caller ends."""
-    pod = await found(house, request, name)
-    start = None if since is None else moment(since, house.clock)
+    pod = await found(services, request, name)
+    start = None if since is None else moment(since, services.clock)
     container = tenant_container(pod)
     try:
         async with AsyncExitStack() as opening:
-            opening.enter_context(house.logs.place(caller_of(request), tenant_of(pod)))
+            opening.enter_context(services.logs.place(caller_of(request), tenant_of(pod)))
             chunks = await opening.enter_async_context(
-                house.client.pods.open_log(
+                services.client.pods.open_log(
                     name,
                     container=container,
                     tail=tail,
@@ -55,12 +55,12 @@ async def instance_logs(
                 )
             )
             if follow:
-                await opening.enter_async_context(house.activity.busy(house.claim_of(pod)))
+                await opening.enter_async_context(services.activity.busy(services.claim_of(pod)))
             opened = opening.pop_all()
     except BadRequest as error:
         # The node's word for a container that has not started, or never wrote anything.
         raise conflict("NoLogs", f"instance {name!r} has no logs now: {error.message}") from None
-    return Streaming(house.streams, chunks, media_type=TEXT, opened=opened)
+    return Streaming(services.streams, chunks, media_type=TEXT, opened=opened)
 
 
 def tenant_container(pod: Pod) -> str:

@@ -10,8 +10,8 @@ from litestar.params import FromPath
 
 from boilerhouse.edge.api.auth import INSTANCES_READ, caller_of
 from boilerhouse.edge.api.errors import Problem
-from boilerhouse.edge.api.house import TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import TheServices
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.status import BadRequest, NotFound
 from boilerhouse.tenancy.postmortems.model import (
@@ -32,12 +32,12 @@ class PostMortem(Report, frozen=True, rename="camel", omit_defaults=True, kw_onl
 
 @get(f"{V1}/instances/{{name:str}}/post-mortem", opt={"scope": INSTANCES_READ})
 async def post_mortem(
-    name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
 ) -> PostMortem:
     """Return how the instance last died, and the end of its log; 404 if it never did."""
     missing = Problem(404, "PostMortemNotFound", f"there is no post-mortem of instance {name!r}")
     try:
-        secret = await house.client.get(SECRETS, secret_name(name))
+        secret = await services.client.get(SECRETS, secret_name(name))
     except (NotFound, BadRequest):
         raise missing from None
     if secret.metadata.labels.get(COMPONENT) != POST_MORTEM or REPORT not in secret.data:

@@ -24,9 +24,9 @@ from boilerhouse.edge.api.auth import ADMIN, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.handlers.tenants import acquired
 from boilerhouse.edge.api.hangup import Connected
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.inputs import DEFAULT_WAIT, tenant_id
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.streaming import Streaming
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.tenancy.claims.objects import Claim
@@ -66,23 +66,23 @@ _BASE = f"{V1}/tenants/{{tenant:str}}/workloads/{{workload:str}}/proxy"
 async def proxy(
     tenant: FromPath[str],
     workload: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     rest: FromPath[str] = "/",
 ) -> Streaming:
     """Pass a request on to the first port the workload exposes, and its answer back."""
     tenant = tenant_id(tenant)
     body = await request.body()
-    with Connected(request.receive, house.streams):
-        claim = await _awake(house, tenant, workload)
-        pod = await house.instance(_instance(claim))
-        await house.introduced(pod)
+    with Connected(request.receive, services.streams):
+        claim = await _awake(services, tenant, workload)
+        pod = await services.instance(_instance(claim))
+        await services.wait_for_identity(pod)
     opened = AsyncExitStack()
     try:
-        opened.enter_context(house.proxied.place(caller_of(request), tenant))
-        await opened.enter_async_context(house.activity.busy(claim))
+        opened.enter_context(services.proxied.place(caller_of(request), tenant))
+        await opened.enter_async_context(services.activity.busy(claim))
         stream = await opened.enter_async_context(
-            house.client.pods.proxy_stream(
+            services.client.pods.proxy_stream(
                 pod.metadata.name,
                 _port(pod),
                 rest,
@@ -97,7 +97,7 @@ async def proxy(
         await opened.aclose()
         raise
     return Streaming(
-        house.streams,
+        services.streams,
         stream.chunks,
         media_type=stream.headers.get("content-type", "application/octet-stream"),
         opened=opened,
@@ -106,16 +106,16 @@ async def proxy(
     )
 
 
-async def _awake(house: House, tenant: str, workload: str) -> Claim:
+async def _awake(services: Services, tenant: str, workload: str) -> Claim:
     """Return the tenant's Active claim, brought back if it went idle."""
-    held = await house.operator.holdings.find(tenant, workload)
+    held = await services.operator.holdings.find(tenant, workload)
     if not held:
         message = f"tenant {tenant!r} has no claim on {workload!r}: claim it first"
         raise Problem(404, "ClaimNotFound", message)
     meta = held[0].metadata
     if meta.deletion_timestamp is not None or names.RELEASE in meta.annotations:
         raise conflict("Released", f"the instance of tenant {tenant!r} is being released")
-    got = await acquired(house, tenant, workload, True, DEFAULT_WAIT)
+    got = await acquired(services, tenant, workload, True, DEFAULT_WAIT)
     if got.claim is None or not got.usable:
         detail = "" if got.claim is None or got.claim.status is None else got.claim.status.detail
         message = f"the tenant's instance is not ready: {detail or got.phase}"

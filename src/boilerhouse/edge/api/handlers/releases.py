@@ -22,9 +22,9 @@ from boilerhouse.core.errors import Retry
 from boilerhouse.edge.api.auth import ADMIN, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.hangup import Connected
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.stored import Snapshot, shown
 from boilerhouse.edge.api.views import View, failed_release
 from boilerhouse.node.helper.wire import Version
@@ -103,39 +103,39 @@ class Forced(View, frozen=True):
 async def release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[Released]:
     """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    with house.held.place(caller_of(request), tenant):
-        going = house.operator.releaser.release(tenant, workload, wait=_seconds(wait))
-        return await _released(house, request, tenant, workload, going)
+    with services.held.place(caller_of(request), tenant):
+        going = services.operator.releaser.release(tenant, workload, wait=_seconds(wait))
+        return await _released(services, request, tenant, workload, going)
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/retry", opt={"scope": ADMIN}, status_code=200)
 async def retry_release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[Released]:
     """Try a release that failed again now, instead of when its back-off is over."""
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    with house.held.place(caller_of(request), tenant):
-        going = house.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
-        return await _released(house, request, tenant, workload, going)
+    with services.held.place(caller_of(request), tenant):
+        going = services.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
+        return await _released(services, request, tenant, workload, going)
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/force", opt={"scope": ADMIN}, status_code=200)
 async def force_release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     wait: Wait = DEFAULT_WAIT,
     dry_run: DryRun = False,
@@ -143,13 +143,13 @@ async def force_release(
     """Give up what a failed release cannot save, and the instance with it; says what that is."""
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
-    releaser = house.operator.releaser
+    releaser = services.operator.releaser
     with (
-        house.held.place(caller_of(request), tenant),
-        Connected(request.receive, house.streams),
+        services.held.place(caller_of(request), tenant),
+        Connected(request.receive, services.streams),
     ):
         claim = await _told(releaser.failed_claim(tenant, workload), tenant, workload)
-        lost = await _lost(house, claim, tenant, workload)
+        lost = await _lost(services, claim, tenant, workload)
         if dry_run:
             phase = ClaimPhase.PENDING if claim.status is None else claim.status.phase
             body = Forced(
@@ -171,13 +171,13 @@ async def force_release(
 
 
 async def _released(
-    house: House,
+    services: Services,
     request: Request[Any, Any, Any],
     tenant: str,
     workload: str,
     going: Awaitable[ReleaseAnswer],
 ) -> Response[Released]:
-    with Connected(request.receive, house.streams):
+    with Connected(request.receive, services.streams):
         answer = await _told(going, tenant, workload)
     if answer.phase == ClaimPhase.RELEASE_FAILED:
         raise _failed(answer)
@@ -187,8 +187,9 @@ async def _released(
         workload_ref=workload,
         status="released" if gone else "releasing",
         phase=answer.phase,
-        snapshot=await _saved(house, tenant, workload, answer) if answer.saved else None,
-        detail="; ".join(filter(None, (answer.detail, answer.aside, answer.left_out))) or None,
+        snapshot=await _saved(services, tenant, workload, answer) if answer.saved else None,
+        detail="; ".join(filter(None, (answer.detail, answer.side_version, answer.left_out)))
+        or None,
     )
     return Response(body, status_code=200 if gone else 202, headers=_location(gone, tenant))
 
@@ -212,14 +213,16 @@ def _failed(answer: ReleaseAnswer) -> Problem:
     return conflict("ReleaseFailed", f"the release failed: {detail}", details)
 
 
-async def _saved(house: House, tenant: str, workload: str, answer: ReleaseAnswer) -> SavedSnapshot:
+async def _saved(
+    services: Services, tenant: str, workload: str, answer: ReleaseAnswer
+) -> SavedSnapshot:
     """Show what was saved; what the store cannot tell now is left out: it is saved all the same."""
-    saved = await _stored(house, tenant, workload, answer)
+    saved = await _stored(services, tenant, workload, answer)
     if saved is None:
-        return SavedSnapshot(digest=answer.saved, current=not answer.aside)
+        return SavedSnapshot(digest=answer.saved, current=not answer.side_version)
     return SavedSnapshot(
         digest=saved.digest,
-        current=not answer.aside,
+        current=not answer.side_version,
         path=saved.path,
         version=saved.seq,
         size=saved.size,
@@ -228,15 +231,15 @@ async def _saved(house: House, tenant: str, workload: str, answer: ReleaseAnswer
 
 
 async def _stored(
-    house: House, tenant: str, workload: str, answer: ReleaseAnswer
+    services: Services, tenant: str, workload: str, answer: ReleaseAnswer
 ) -> Version | None:
     """Return the version that was saved, as the store has it; None if it cannot tell."""
-    if house.snapshots is None or not answer.aside:
-        current, _ = await _current(house, tenant, workload)
+    if services.snapshots is None or not answer.side_version:
+        current, _ = await _current(services, tenant, workload)
         return None if current is None or current.digest != answer.saved else current
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await house.snapshots.list(tenant=tenant, workload=workload, versions=True)
+            found = await services.snapshots.list(tenant=tenant, workload=workload, versions=True)
     except (Retry, Refused, ApiError, TimeoutError):
         return None
     # Of the same bytes more than once: the newest is the one.
@@ -244,14 +247,14 @@ async def _stored(
     return max(same, key=lambda version: version.seq, default=None)
 
 
-async def _lost(house: House, claim: Claim, tenant: str, workload: str) -> Lost:
+async def _lost(services: Services, claim: Claim, tenant: str, workload: str) -> Lost:
     """Gather what force gives up. Nothing here may keep it from being forced."""
     unknown = []
-    current, why = await _current(house, tenant, workload)
+    current, why = await _current(services, tenant, workload)
     stored = None if why else "" if current is None else current.digest
     if why:
         unknown.append(f"the last snapshot: {why}")
-    usage, why = await _usage(house, claim)
+    usage, why = await _usage(services, claim)
     if why:
         unknown.append(f"what lies in the instance: {why}")
     return Lost(
@@ -262,25 +265,25 @@ async def _lost(house: House, claim: Claim, tenant: str, workload: str) -> Lost:
     )
 
 
-async def _current(house: House, tenant: str, workload: str) -> tuple[Version | None, str]:
+async def _current(services: Services, tenant: str, workload: str) -> tuple[Version | None, str]:
     """Return the current version, or why nobody can tell."""
-    if house.snapshots is None:
+    if services.snapshots is None:
         return None, "there is no snapshot helper to ask"
     try:
         async with asyncio.timeout(PATIENCE):
-            return await house.snapshots.current(tenant, workload), ""
+            return await services.snapshots.current(tenant, workload), ""
     except (Retry, Refused, ApiError, TimeoutError) as error:
         return None, str(error) or f"no answer within {PATIENCE:g} s"
 
 
-async def _usage(house: House, claim: Claim) -> tuple[UsageView | None, str]:
+async def _usage(services: Services, claim: Claim) -> tuple[UsageView | None, str]:
     """Return how much lies in the instance, or why nobody can tell."""
     pod = "" if claim.status is None else claim.status.instance_id
-    if house.helper is None or not pod:
+    if services.helper is None or not pod:
         return None, "there is nobody to ask"
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await house.helper.usage(pod)
+            found = await services.helper.usage(pod)
     except (Retry, Refused, ApiError, TimeoutError) as error:
         return None, str(error) or f"no answer within {PATIENCE:g} s"
     return UsageView(bytes=found.used, entries=found.entries, complete=found.complete), ""

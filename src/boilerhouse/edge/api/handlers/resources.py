@@ -31,8 +31,8 @@ from boilerhouse.edge.api.auth import (
     caller_of,
 )
 from boilerhouse.edge.api.errors import bad_request, conflict, invalid, not_found
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.triggers import check_agents_own, check_agents_trigger, owner
 from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.resources import Resource, of
@@ -111,21 +111,21 @@ class Shelf:
     """The objects of one kind, for one caller."""
 
     kind: Kind
-    house: House
+    services: Services
     caller: Caller
 
     def _path(self, name: str | None = None) -> str:
-        return self.kind.resource.path(self.house.client.namespace, name)
+        return self.kind.resource.path(self.services.client.namespace, name)
 
     async def all(self) -> list[views.Resource]:
-        found = await self.house.client.raw("GET", self._path())
+        found = await self.services.client.raw("GET", self._path())
         return [
             views.resource(item) for item in found["items"] if self.kind.visible(self.caller, item)
         ]
 
     async def get(self, name: str) -> Body:
         try:
-            found: Body = await self.house.client.raw("GET", self._path(name))
+            found: Body = await self.services.client.raw("GET", self._path(name))
         except (NotFound, BadRequest):  # a text that cannot name an object names none
             raise not_found(self.kind.noun, name) from None
         if not self.kind.visible(self.caller, found):
@@ -138,7 +138,7 @@ class Shelf:
         if self.caller.admin:
             yield
             return
-        async with self.house.agents_turn:
+        async with self.services.agents_turn:
             yield
 
     async def create(self, data: NewObject) -> Body:
@@ -183,7 +183,7 @@ class Shelf:
 
     async def _held(self, name: str) -> Body | None:
         try:
-            found: Body = await self.house.client.raw("GET", self._path(name))
+            found: Body = await self.services.client.raw("GET", self._path(name))
         except NotFound:
             return None
         return found
@@ -211,7 +211,7 @@ class Shelf:
             check_agents_own(self.caller, old)
         uid = old["metadata"]["uid"]
         try:
-            left = await self.house.client.delete(self.kind.resource, name, uid=uid)
+            left = await self.services.client.delete(self.kind.resource, name, uid=uid)
         except (NotFound, Conflict):
             raise not_found(self.kind.noun, name) from None
         return Deleted(name, "deleted" if left is None else "deleting")
@@ -221,10 +221,10 @@ class Shelf:
         if problems:
             raise invalid(f"{self.kind.noun.lower()} {name!r}", problems)
         if not self.caller.admin:
-            await check_agents_trigger(self.house, self.caller, spec, old)
+            await check_agents_trigger(self.services, self.caller, spec, old)
 
     async def _send(self, method: str, path: str, body: Body) -> Body:
-        sent: Body = await self.house.client.raw(method, path, body, query=STRICT)
+        sent: Body = await self.services.client.raw(method, path, body, query=STRICT)
         return sent
 
     def _object(self, meta: Body, spec: Body) -> Body:
@@ -243,37 +243,39 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
     kind = KINDS[plural]
     reading, writing = {"scope": kind.read}, {"scope": kind.write}
 
-    def shelf(house: House, request: Request[Any, Any, Any]) -> Shelf:
-        return Shelf(kind, house, caller_of(request))
+    def shelf(services: Services, request: Request[Any, Any, Any]) -> Shelf:
+        return Shelf(kind, services, caller_of(request))
 
     @get(root, opt=reading, name=f"list-{plural}", operation_id=f"list_{plural}")
-    async def list_all(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Resource]:
+    async def list_all(
+        services: TheServices, request: Request[Any, Any, Any]
+    ) -> list[views.Resource]:
         """Return all of them, by name."""
-        return await shelf(house, request).all()
+        return await shelf(services, request).all()
 
     @get(one, opt=reading, name=f"get-{plural}", operation_id=f"get_{plural}")
     async def get_one(
-        name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+        name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
     ) -> views.Resource:
         """Return one."""
-        return views.resource(await shelf(house, request).get(name))
+        return views.resource(await shelf(services, request).get(name))
 
     @post(root, opt=writing, name=f"create-{plural}", operation_id=f"create_{plural}")
     async def create(
-        data: JSONBody[NewObject], house: TheHouse, request: Request[Any, Any, Any]
+        data: JSONBody[NewObject], services: TheServices, request: Request[Any, Any, Any]
     ) -> views.Resource:
         """Create one; 409 if the name is taken, 422 with everything that is wrong with it."""
-        return views.resource(await shelf(house, request).create(data))
+        return views.resource(await shelf(services, request).create(data))
 
     @put(one, opt=writing, name=f"put-{plural}", operation_id=f"put_{plural}")
     async def create_or_replace(
         name: FromPath[str],
         data: JSONBody[Replacement],
-        house: TheHouse,
+        services: TheServices,
         request: Request[Any, Any, Any],
     ) -> Response[views.Resource]:
         """Create it (201) or replace its spec (200)."""
-        body, new = await shelf(house, request).put(name, data)
+        body, new = await shelf(services, request).put(name, data)
         return Response(views.resource(body), status_code=201 if new else 200)
 
     @delete(
@@ -284,10 +286,10 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
         status_code=200,
     )
     async def remove(
-        name: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+        name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
     ) -> Response[Deleted]:
         """Delete it: 200 when it is gone, 202 while something still holds it."""
-        gone = await shelf(house, request).delete(name)
+        gone = await shelf(services, request).delete(name)
         return Response(gone, status_code=200 if gone.status == "deleted" else 202)
 
     return [list_all, get_one, create, create_or_replace, remove]

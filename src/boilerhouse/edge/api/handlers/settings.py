@@ -14,8 +14,8 @@ from msgspec import Meta
 from boilerhouse.core import names
 from boilerhouse.edge.api.auth import ADMIN
 from boilerhouse.edge.api.errors import bad_request, conflict, invalid, not_found
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.platform.kube.kinds import ConfigMap, Secret
 from boilerhouse.platform.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from boilerhouse.platform.kube.status import AlreadyExists, BadRequest, NotFound
@@ -58,28 +58,28 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
     opt = {"scope": ADMIN}
 
     @get(root, opt=opt, name=f"list-{plural}", operation_id=f"list_{plural}")
-    async def list_all(house: TheHouse) -> list[SettingView]:
+    async def list_all(services: TheServices) -> list[SettingView]:
         """Return names and keys, not the values."""
-        found = await house.client.list(resource)
+        found = await services.client.list(resource)
         return [_view(item) for item in found.items if not _is_ours(item)]
 
     @get(one, opt=opt, name=f"get-{plural}", operation_id=f"get_{plural}")
-    async def get_one(name: FromPath[str], house: TheHouse) -> SettingView:
+    async def get_one(name: FromPath[str], services: TheServices) -> SettingView:
         """Return the keys of one, not the values."""
-        return _view(await _get(house, resource, name))
+        return _view(await _get(services, resource, name))
 
     @put(one, opt=opt, name=f"put-{plural}", operation_id=f"put_{plural}")
     async def create_or_replace(
-        name: FromPath[str], data: JSONBody[Setting], house: TheHouse
+        name: FromPath[str], data: JSONBody[Setting], services: TheServices
     ) -> Response[SettingView]:
         """Create it (201) or replace it whole (200)."""
         body = _body(resource, name, data)
         try:
-            made = await house.client.create(resource, body)
+            made = await services.client.create(resource, body)
             return Response(_view(made), status_code=201)
         except AlreadyExists:
-            await _get(house, resource, name)
-            return Response(_view(await house.client.replace(resource, body)), status_code=200)
+            await _get(services, resource, name)
+            return Response(_view(await services.client.replace(resource, body)), status_code=200)
 
     @delete(
         one,
@@ -88,18 +88,18 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
         operation_id=f"delete_{plural}",
         status_code=200,
     )
-    async def remove(name: FromPath[str], house: TheHouse) -> Deleted:
+    async def remove(name: FromPath[str], services: TheServices) -> Deleted:
         """Delete it."""
-        await _get(house, resource, name)
-        await house.client.delete(resource, name)
+        await _get(services, resource, name)
+        await services.client.delete(resource, name)
         return Deleted(name)
 
     return [list_all, get_one, create_or_replace, remove]
 
 
-async def _get(house: House, resource: Resource[Any], name: str) -> Secret | ConfigMap:
+async def _get(services: Services, resource: Resource[Any], name: str) -> Secret | ConfigMap:
     try:
-        found: Secret | ConfigMap = await house.client.get(resource, name)
+        found: Secret | ConfigMap = await services.client.get(resource, name)
     except (NotFound, BadRequest):
         raise not_found(resource.kind, name) from None
     if _is_ours(found):

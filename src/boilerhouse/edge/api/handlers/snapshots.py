@@ -28,9 +28,9 @@ from litestar.params import FromPath, QueryParameter
 from boilerhouse.core.errors import Retry
 from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, caller_of
 from boilerhouse.edge.api.errors import Problem, bad_request, not_found
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.inputs import own_tenant, tenant_id
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.edge.api.stored import (
     Snapshot,
     Upload,
@@ -85,11 +85,11 @@ class Removed(msgspec.Struct, rename="camel"):
 
 @get(f"{V1}/snapshots", opt={"scope": TENANTS_READ})
 async def list_snapshots(
-    house: TheHouse, request: Request[Any, Any, Any], versions: Versions = False
+    services: TheServices, request: Request[Any, Any, Any], versions: Versions = False
 ) -> list[Snapshot]:
     """Return what is stored of everybody, by tenant and workload."""
     caller = caller_of(request)
-    found = await snapshots_of(house).list(
+    found = await snapshots_of(services).list(
         tenant=caller.tenant, workload=caller.workload, versions=versions
     )
     return _sorted(found)
@@ -98,7 +98,7 @@ async def list_snapshots(
 @get(f"{V1}/workloads/{{workload:str}}/snapshots", opt={"scope": TENANTS_READ})
 async def list_of_workload(
     workload: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     versions: Versions = False,
 ) -> list[Snapshot]:
@@ -106,25 +106,25 @@ async def list_of_workload(
     caller = caller_of(request)
     if not caller.admin and workload != caller.workload:
         raise not_found("Workload", workload)
-    found = await snapshots_of(house).list(
+    found = await snapshots_of(services).list(
         tenant=caller.tenant, workload=workload, versions=versions
     )
     if not found:
-        await house.workload(workload)  # one that never was is 404
+        await services.workload(workload)  # one that never was is 404
     return _sorted(found)
 
 
 @get(OF_TENANT, opt={"scope": TENANTS_READ})
 async def list_of_tenant(
     tenant: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     versions: Versions = False,
 ) -> list[Snapshot]:
     """Return what is stored of one tenant, by workload."""
     caller = caller_of(request)
     tenant = own_tenant(caller, tenant)
-    found = await snapshots_of(house).list(
+    found = await snapshots_of(services).list(
         tenant=tenant, workload=caller.workload, versions=versions
     )
     return _sorted(found)
@@ -134,12 +134,12 @@ async def list_of_tenant(
 async def list_versions(
     tenant: FromPath[str],
     workload: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
 ) -> list[Snapshot]:
     """Return every stored version of a tenant's files of a workload, the newest first."""
     tenant = own_tenant(caller_of(request), tenant, workload)
-    found = await snapshots_of(house).list(tenant=tenant, workload=workload, versions=True)
+    found = await snapshots_of(services).list(tenant=tenant, workload=workload, versions=True)
     return _sorted(found)
 
 
@@ -148,18 +148,18 @@ async def get_version(
     tenant: FromPath[str],
     workload: FromPath[str],
     version: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
 ) -> Snapshot:
     """Return one stored version, by number or `current`."""
     tenant = own_tenant(caller_of(request), tenant, workload)
     wanted = version_number(version)
     if wanted is None:
-        current = await snapshots_of(house).current(tenant, workload)
+        current = await snapshots_of(services).current(tenant, workload)
         if current is None:
             raise no_snapshot(tenant, workload)
         return shown(current)
-    found = await snapshots_of(house).list(tenant=tenant, workload=workload, versions=True)
+    found = await snapshots_of(services).list(tenant=tenant, workload=workload, versions=True)
     for one in found:
         if one.seq == wanted:
             return shown(one)
@@ -171,15 +171,15 @@ async def download(
     tenant: FromPath[str],
     workload: FromPath[str],
     version: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
 ) -> Streaming:
     """Return a version's archive: a gzip tar, with its sha256 as the ETag."""
     tenant, wanted = tenant_id(tenant), version_number(version)
     async with AsyncExitStack() as opening:
-        opening.enter_context(house.downloads.place(caller_of(request), tenant))
+        opening.enter_context(services.downloads.place(caller_of(request), tenant))
         found, content = await opening.enter_async_context(
-            snapshots_of(house).open_archive(tenant, workload, wanted)
+            snapshots_of(services).open_archive(tenant, workload, wanted)
         )
         opened = opening.pop_all()
     name = quote(f"{tenant}-{workload}-{found.seq}.tar.gz", safe="")
@@ -188,7 +188,9 @@ async def download(
         "etag": f'"{found.digest}"',
         "content-disposition": f"attachment; filename*=UTF-8''{name}",
     }
-    return Streaming(house.streams, aiter(content), media_type=GZIP, opened=opened, headers=headers)
+    return Streaming(
+        services.streams, aiter(content), media_type=GZIP, opened=opened, headers=headers
+    )
 
 
 @put(
@@ -201,7 +203,7 @@ async def download(
 async def upload(
     tenant: FromPath[str],
     workload: FromPath[str],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     expect: Expect = None,
 ) -> Response[Snapshot]:
@@ -209,10 +211,10 @@ async def upload(
 
     200 if it is current already: then nothing is stored.
     """
-    body = Upload(request, lambda: require_unused(house, tenant_id(tenant), workload))
+    body = Upload(request, lambda: require_unused(services, tenant_id(tenant), workload))
     try:
-        with house.uploads.place(caller_of(request), tenant_id(tenant)):
-            made, new = await _stored(house, tenant_id(tenant), workload, body, expect)
+        with services.uploads.place(caller_of(request), tenant_id(tenant)):
+            made, new = await _stored(services, tenant_id(tenant), workload, body, expect)
     except (Problem, Refused, Retry):
         await body.let_come()
         raise
@@ -222,27 +224,27 @@ async def upload(
 
 
 async def _stored(
-    house: House, tenant: str, workload: str, body: Upload, expect: str | None
+    services: Services, tenant: str, workload: str, body: Upload, expect: str | None
 ) -> tuple[Version, bool]:
-    found = await house.workload(workload)
+    found = await services.workload(workload)
     if expect is not None and expect != "none" and not _DIGEST.fullmatch(expect):
         raise bad_request("expect: a digest is 64 hex digits; `none` is that nothing is stored")
-    await require_unused(house, tenant, workload)
+    await require_unused(services, tenant, workload)
     with unless_claimed(tenant, workload):
-        return await snapshots_of(house).put(
+        return await snapshots_of(services).put(
             tenant,
             workload,
             body,
             overlays=overlays_of(found),
             expect="" if expect == "none" else expect,
-            keep=await keep_of(house, workload),
+            keep=await keep_of(services, workload),
             disk=disk_of(found),
         )
 
 
 @post(f"{OF_BOTH}/{{version:str}}/restore", opt={"scope": ADMIN}, status_code=201)
 async def restore_version(
-    tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], house: TheHouse
+    tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], services: TheServices
 ) -> Response[Snapshot]:
     """Go back to a version: its content becomes the newest one, which the next claim restores.
 
@@ -252,33 +254,35 @@ async def restore_version(
     wanted = version_number(version)
     if wanted is None:
         raise bad_request("version: the current one is what a claim restores already")
-    await require_unused(house, tenant, workload)
-    keep = await keep_of(house, workload)
+    await require_unused(services, tenant, workload)
+    keep = await keep_of(services, workload)
     with unless_claimed(tenant, workload):
-        made, new = await snapshots_of(house).promote(tenant, workload, wanted, keep=keep)
+        made, new = await snapshots_of(services).promote(tenant, workload, wanted, keep=keep)
     return Response(shown(made), status_code=201 if new else 200)
 
 
 @delete(OF_BOTH, opt={"scope": ADMIN}, status_code=200)
-async def delete_all(tenant: FromPath[str], workload: FromPath[str], house: TheHouse) -> Removed:
+async def delete_all(
+    tenant: FromPath[str], workload: FromPath[str], services: TheServices
+) -> Removed:
     """Remove everything that is stored of a tenant and workload; 409 if it is in use."""
     tenant = tenant_id(tenant)
-    await require_unused(house, tenant, workload)
-    await snapshots_of(house).delete(tenant, workload)
+    await require_unused(services, tenant, workload)
+    await snapshots_of(services).delete(tenant, workload)
     return Removed(tenant, workload, None)
 
 
 @delete(f"{OF_BOTH}/{{version:str}}", opt={"scope": ADMIN}, status_code=200)
 async def delete_version(
-    tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], house: TheHouse
+    tenant: FromPath[str], workload: FromPath[str], version: FromPath[str], services: TheServices
 ) -> Removed:
     """Remove one version that is not the current one."""
     tenant = tenant_id(tenant)
     wanted = version_number(version)
     if wanted is None:
         raise bad_request("version: name a number, or delete the whole list")
-    await require_unused(house, tenant, workload)
-    await snapshots_of(house).delete(tenant, workload, wanted)
+    await require_unused(services, tenant, workload)
+    await snapshots_of(services).delete(tenant, workload, wanted)
     return Removed(tenant, workload, wanted)
 
 

@@ -1,4 +1,4 @@
-"""/stats, /health, /why and /metrics: how the house itself is doing."""
+"""/stats, /health, /why and /metrics: how the server itself is doing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from boilerhouse.edge.api.auth import ADMIN, PUBLIC
 from boilerhouse.edge.api.errors import Problem, bad_request, not_found
-from boilerhouse.edge.api.house import TheHouse
 from boilerhouse.edge.api.informers import listed
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import TheServices
 from boilerhouse.platform.kube.resources import Key
 
 # What people call a kind, and what its controller is called.
@@ -58,9 +58,9 @@ class Health(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 @get(f"{V1}/stats", opt={"scope": ADMIN})
-async def stats(house: TheHouse, request: Request[Any, Any, Any]) -> Stats:
+async def stats(services: TheServices, request: Request[Any, Any, Any]) -> Stats:
     """Count what there is, by phase."""
-    informers = house.informers
+    informers = services.informers
     pools = [pool.status for pool in listed(informers.pools)]
     phases = _count("Degraded" if pool is None else pool.phase for pool in pools)
     return Stats(
@@ -87,31 +87,33 @@ def _count(phases: Iterable[str]) -> Count:
 
 
 @get(f"{V1}/health", opt={"scope": PUBLIC})
-async def health(house: TheHouse) -> Health:
+async def health(services: TheServices) -> Health:
     """Say whether requests can be served: 200 and ok (or degraded, and by what), or 503."""
-    complaints = await house.complaints()
+    complaints = await services.complaints()
     if complaints:
         raise Problem(503, "Unavailable", "; ".join(complaints), details={"complaints": complaints})
-    view, pods = house.operator.instances.view, house.informers.pods.cache
+    view, pods = services.operator.instances.view, services.informers.pods.cache
     looping = sum(view(pods[key]).backing_off for key in pods)
-    warnings = house.warnings()
+    warnings = services.warnings()
     return Health("degraded" if warnings else "ok", looping, warnings)
 
 
 @get(f"{V1}/why/{{kind:str}}/{{name:str}}", opt={"scope": ADMIN}, media_type="application/json")
-async def why(kind: FromPath[str], name: FromPath[str], house: TheHouse) -> Response[bytes]:
+async def why(kind: FromPath[str], name: FromPath[str], services: TheServices) -> Response[bytes]:
     """Return the last passes over an object: what was seen, what was decided, how it ended."""
     controller = CONTROLLERS.get(kind.lower())
     if controller is None:
         raise bad_request(f"kind: {kind!r} is none of claim, pool, trigger, workload")
-    key = Key(house.client.namespace, name)
-    if not house.operator.recorder.passes(controller, key):
+    key = Key(services.client.namespace, name)
+    if not services.operator.recorder.passes(controller, key):
         noun = controller.removesuffix("s")
-        if name not in {one.metadata.name for one in listed(getattr(house.informers, controller))}:
+        if name not in {
+            one.metadata.name for one in listed(getattr(services.informers, controller))
+        }:
             raise not_found(noun.capitalize(), name)
         message = f"{noun} {name!r} has not been looked at since this process started"
         raise Problem(404, "NothingRecorded", message)
-    body = house.operator.recorder.bundle(controller, key)
+    body = services.operator.recorder.bundle(controller, key)
     return Response(body, media_type="application/json")
 
 

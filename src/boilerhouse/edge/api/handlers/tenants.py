@@ -15,7 +15,6 @@ from boilerhouse.edge.api import views
 from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict, not_found
 from boilerhouse.edge.api.hangup import Connected
-from boilerhouse.edge.api.house import House, TheHouse
 from boilerhouse.edge.api.informers import listed
 from boilerhouse.edge.api.inputs import (
     DEFAULT_WAIT,
@@ -27,6 +26,7 @@ from boilerhouse.edge.api.inputs import (
     tenant_id,
 )
 from boilerhouse.edge.api.paths import V1
+from boilerhouse.edge.api.services import Services, TheServices
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.tenancy.claims.decide import error_reason
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -52,7 +52,7 @@ class ClaimRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 async def claim(
     tenant: FromPath[str],
     data: JSONBody[ClaimRequest],
-    house: TheHouse,
+    services: TheServices,
     request: Request[Any, Any, Any],
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[views.Claimed]:
@@ -60,33 +60,35 @@ async def claim(
 
     One that is frozen because its disk is full is there: `detail` says so, and the ways out.
     """
-    began = house.clock.monotonic()
+    began = services.clock.monotonic()
     tenant = tenant_id(tenant)
     workload = one_workload(data.workload, data.workload_ref)
     with (
-        house.held.place(caller_of(request), tenant),
-        Connected(request.receive, house.streams),
+        services.held.place(caller_of(request), tenant),
+        Connected(request.receive, services.streams),
     ):
-        got = await acquired(house, tenant, workload, data.resume, max(wait, SHORTEST))
+        got = await acquired(services, tenant, workload, data.resume, max(wait, SHORTEST))
     found = got.claim
     if found is None:
         return _pending(tenant, workload, ClaimPhase.RELEASING)
     if got.phase == ClaimPhase.ERROR:
         raise _failed(found)
-    total = house.clock.monotonic() - began
-    pod = house.pod_of(found)
+    total = services.clock.monotonic() - began
+    pod = services.pod_of(found)
     body = views.claimed(found, pod, source=got.source, stages=got.timings, total=total)
     if not got.usable and not got.frozen:
         return Response(body, status_code=202, headers=_location(tenant))
     return Response(body, status_code=200 if got.source == Source.EXISTING else 201)
 
 
-async def acquired(house: House, tenant: str, workload: str, resume: bool, wait: float) -> Acquired:
+async def acquired(
+    services: Services, tenant: str, workload: str, resume: bool, wait: float
+) -> Acquired:
     """Give a tenant its instance, before what nobody waits for; raises `Problem`."""
-    wanted = Key(house.operator.client.namespace, claim_name(tenant, workload))
+    wanted = Key(services.operator.client.namespace, claim_name(tenant, workload))
     try:
-        with house.operator.gate.foreground(wanted):
-            return await _acquired(house, tenant, workload, resume, wait)
+        with services.operator.gate.foreground(wanted):
+            return await _acquired(services, tenant, workload, resume, wait)
     except UnknownWorkload:
         raise not_found("Workload", workload) from None
     except AnotherTenant as error:
@@ -96,22 +98,22 @@ async def acquired(house: House, tenant: str, workload: str, resume: bool, wait:
 
 
 async def _acquired(
-    house: House, tenant: str, workload: str, resume: bool, wait: float
+    services: Services, tenant: str, workload: str, resume: bool, wait: float
 ) -> Acquired:
     """Acquire. An instance that ran already may be about to be released for idleness: the answer
     is given only once activity is noted in time; else the claim that follows is waited for."""
-    clock, left = house.clock, wait
+    clock, left = services.clock, wait
     end = clock.monotonic() + wait
     while True:
-        got = await house.operator.acquirer.acquire(
+        got = await services.operator.acquirer.acquire(
             tenant, workload, resume=resume, wait=timedelta(seconds=left)
         )
         if got.claim is None or not got.usable:
             return got
         if got.source != Source.EXISTING:
-            house.activity.made(got.claim)
+            services.activity.made(got.claim)
             return got
-        noted = await house.activity.noted(got.claim)
+        noted = await services.activity.noted(got.claim)
         got = msgspec.structs.replace(got, claim=noted)
         now = clock.monotonic()
         if got.usable or now >= end:
@@ -120,47 +122,49 @@ async def _acquired(
 
 
 @get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
-async def list_tenants(house: TheHouse, request: Request[Any, Any, Any]) -> list[views.Tenant]:
+async def list_tenants(
+    services: TheServices, request: Request[Any, Any, Any]
+) -> list[views.Tenant]:
     """Return every tenant with its claims, by id."""
     caller = caller_of(request)
     seen = [
         claim
-        for claim in listed(house.informers.claims)
+        for claim in listed(services.informers.claims)
         if caller.sees(claim.spec.tenant_id, claim.spec.workload_ref)
     ]
-    return views.tenants(seen, house.pod_of)
+    return views.tenants(seen, services.pod_of)
 
 
 @get(f"{V1}/tenants/{{tenant:str}}", opt={"scope": TENANTS_READ})
 async def get_tenant(
-    tenant: FromPath[str], house: TheHouse, request: Request[Any, Any, Any]
+    tenant: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
 ) -> views.Tenant:
     """Return one tenant with its claims."""
     caller = caller_of(request)
     tenant = own_tenant(caller, tenant)
     held = [
         claim
-        for claim in listed(house.informers.claims)
+        for claim in listed(services.informers.claims)
         if claim.spec.tenant_id == tenant and caller.sees(tenant, claim.spec.workload_ref)
     ]
     if not held:
-        held = await _live(house, tenant)
-    found = views.tenants(held, house.pod_of)
+        held = await _live(services, tenant)
+    found = views.tenants(held, services.pod_of)
     if found:
         return found[0]
     # Whoever was hibernated and removed is a tenant still: there is something to come back to.
-    if house.snapshots is not None and await house.snapshots.list(
+    if services.snapshots is not None and await services.snapshots.list(
         tenant=tenant, workload=caller.workload
     ):
         return views.Tenant(tenant_id=tenant, claims=[])
     raise Problem(404, "TenantNotFound", f"tenant {tenant!r} has no claims")
 
 
-async def _live(house: House, tenant: str) -> list[Claim]:
+async def _live(services: Services, tenant: str) -> list[Claim]:
     """Ask the server itself, for each workload there is, before saying that there is nothing."""
-    workloads = [key.name for key in house.informers.workloads.cache]
+    workloads = [key.name for key in services.informers.workloads.cache]
     return [
-        claim for name in workloads for claim in await house.operator.holdings.find(tenant, name)
+        claim for name in workloads for claim in await services.operator.holdings.find(tenant, name)
     ]
 
 

@@ -35,7 +35,7 @@ from boilerhouse.embedded.apiserver.kind import (
     carry_nothing,
     leave,
 )
-from boilerhouse.embedded.apiserver.schemas.node import Seen, fresh
+from boilerhouse.embedded.apiserver.schemas.node import Baseline, changed_fields
 from boilerhouse.embedded.fields.fieldpath import text_reader
 from boilerhouse.platform.kube.status import BadRequest, Cause
 
@@ -63,21 +63,21 @@ def _no_status(body: Body) -> None:
 
 def _settled(
     shape: Shape, kind: str, default: Callable[[Body], None], defaults_in: frozenset[str] | None
-) -> Callable[[Body, Seen], None]:
+) -> Callable[[Body, Baseline], None]:
     """Let the shape settle before a kind's defaults; what does not decode is a bad request."""
 
-    def settle(body: Body, seen: Seen) -> None:
+    def settle(body: Body, baseline: Baseline) -> None:
         try:
-            shape.settle(body, seen)
-            if not seen:
+            shape.settle(body, baseline)
+            if not baseline:
                 default(body)
                 return
-            kept = body.keys() - fresh(body, seen).keys()
+            kept = body.keys() - changed_fields(body, baseline).keys()
             if defaults_in is None or not defaults_in <= kept:
                 # Defaults are written anywhere: into copies, not into what is the stored version's.
                 body |= decode(encode(body))
                 default(body)
-                body |= {name: seen[name] for name in kept if body.get(name) == seen[name]}
+                body |= {name: baseline[name] for name in kept if body.get(name) == baseline[name]}
         except Unlike as problem:
             version = body.get("apiVersion", "v1").rpartition("/")[2]
             raise BadRequest(

@@ -145,18 +145,18 @@ class Rules:
         return self._root is not None
 
     def check(
-        self, body: dict[str, Any], old: dict[str, Any] | None = None, *, seen: bool = False
+        self, body: dict[str, Any], old: dict[str, Any] | None = None, *, baseline: bool = False
     ) -> list[Cause]:
         """Return a cause for each rule that a pruned, defaulted and valid object breaks.
 
-        `seen`: the old object was stored under these rules, so that they need not be asked about
-        what is shared with it; transition rules apart.
+        `baseline`: the old object was stored under these rules, so that they need not be asked
+        about what is shared with it; transition rules apart.
         """
         causes: list[Cause] = []
         if self._root is not None:
             refill()
             try:
-                _check(self._root, "", body, old, None, seen, causes)
+                _check(self._root, "", body, old, None, baseline, causes)
             except _Stopped as stopped:
                 causes.append(stopped.cause)
         return causes
@@ -309,12 +309,12 @@ def _check(
     new: Any,
     old: Any,
     above: _Tie | None,
-    seen: bool,
+    baseline: bool,
     causes: list[Cause],
 ) -> None:
     """Ask the rules of one level and of those below.
 
-    `above` is the nearest value around this one that has an old one; `seen`: see `Rules.check`.
+    `above` is the nearest value around this one that has an old one; `baseline`: see `Rules.check`.
     """
     if new is None:
         return
@@ -323,7 +323,7 @@ def _check(
         rules, below = level.births, level.births_below
     else:
         tie = (level.node, new, old)
-        if seen and new is old:
+        if baseline and new is old:
             # What the other rules say is known: they found the very same value right.
             rules, below = level.transitions, level.transitions_below
     for rule in rules:
@@ -333,12 +333,12 @@ def _check(
     if not below:
         return
     if new.__class__ is dict:
-        _check_fields(level, path, new, old, tie, seen, causes)
+        _check_fields(level, path, new, old, tie, baseline, causes)
     elif new.__class__ is list and level.items is not None:
         matches = ratchet.keyed(level.node, old) if level.node.list_type == "map" else {}
         for index, item in enumerate(new):
             before = matches.get(ratchet.key_of(level.node, item)) if matches else None
-            _check(level.items, f"{path}[{index}]", item, before, tie, seen, causes)
+            _check(level.items, f"{path}[{index}]", item, before, tie, baseline, causes)
 
 
 def _check_fields(
@@ -347,17 +347,17 @@ def _check_fields(
     new: dict[str, Any],
     old: Any,
     tie: _Tie | None,
-    seen: bool,
+    baseline: bool,
     causes: list[Cause],
 ) -> None:
     olds = old if old.__class__ is dict else {}
     if level.entries is not None:
         for key, item in new.items():
-            _check(level.entries, f"{path}[{key}]", item, olds.get(key), tie, seen, causes)
+            _check(level.entries, f"{path}[{key}]", item, olds.get(key), tie, baseline, causes)
     for name, below in level.fields.items():
         if name in new:
             where = f"{path}.{name}" if path else name
-            _check(below, where, new[name], olds.get(name), tie, seen, causes)
+            _check(below, where, new[name], olds.get(name), tie, baseline, causes)
 
 
 def _broken(rule: _Rule, level: _Level, path: str, new: Any, old: Any) -> Cause | None:

@@ -18,7 +18,7 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 class WriteOptions(msgspec.Struct, frozen=True):
     validation: Literal["Ignore", "Strict", "Warn"]
     dry_run: bool
-    ahead: bool = False
+    deferred: bool = False
 
     @property
     def duplicates(self) -> Literal["ignore", "likely", "all"]:
@@ -53,7 +53,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 def write_options(request: Request, name: str) -> WriteOptions:
     """Read the parameters; `name` is the type they make up, for the refusal: `CreateOptions`."""
     if not request.query:
-        return _AHEAD if request.ahead else _DEFAULT
+        return _DEFERRED if request.deferred else _DEFAULT
     causes: list[Cause] = []
     validation = request.param("fieldValidation")
     if validation not in _VALIDATIONS:
@@ -66,7 +66,7 @@ def write_options(request: Request, name: str) -> WriteOptions:
         chosen = "Ignore"
     elif validation == "Strict":
         chosen = "Strict"
-    return WriteOptions(chosen, "All" in request.params("dryRun"), request.ahead)
+    return WriteOptions(chosen, "All" in request.params("dryRun"), request.deferred)
 
 
 def dry_run_causes(values: Sequence[str]) -> list[Cause]:
@@ -77,4 +77,4 @@ def dry_run_causes(values: Sequence[str]) -> list[Cause]:
 
 
 _DEFAULT = WriteOptions("Warn", dry_run=False)
-_AHEAD = WriteOptions("Warn", dry_run=False, ahead=True)
+_DEFERRED = WriteOptions("Warn", dry_run=False, deferred=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from boilerhouse.embedded.apiserver.schemas.node import MISSING, NOTHING, Seen, fresh
+from boilerhouse.embedded.apiserver.schemas.node import MISSING, NOTHING, Baseline, changed_fields
 from boilerhouse.platform.kube.status import BadRequest
 
 
@@ -65,7 +65,7 @@ _KEPT_AT_ZERO: Final = frozenset({"deletionGracePeriodSeconds"})
 
 
 def prune_metadata(
-    holder: dict[str, Any], prefix: str, unknown: list[str], seen: Seen = NOTHING
+    holder: dict[str, Any], prefix: str, unknown: list[str], baseline: Baseline = NOTHING
 ) -> None:
     """Clean `holder["metadata"]` in place; add the paths of unknown fields to `unknown`.
 
@@ -79,8 +79,8 @@ def prune_metadata(
         return
     path = f"{prefix}metadata"
     fields = meta
-    if meta.__class__ is dict and "metadata" in seen:
-        fields = fresh(meta, seen["metadata"])
+    if meta.__class__ is dict and "metadata" in baseline:
+        fields = changed_fields(meta, baseline["metadata"])
     # A union is put together at each use, which takes longer than the check: for its words alone.
     wanted: Any = _ObjectMeta if fields.__class__ is dict else _ObjectMeta | None
     try:

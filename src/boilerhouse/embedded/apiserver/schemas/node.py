@@ -35,15 +35,15 @@ MISSING: Final = object()
 
 # A body that has been through all of this under the schema of today: what another body has of it,
 # as the very same object at the same place, is neither looked at again nor written to.
-Seen = Mapping[str, Any]
-NOTHING: Final[Seen] = {}
+Baseline = Mapping[str, Any]
+NOTHING: Final[Baseline] = {}
 
 
-def fresh(value: dict[str, Any], seen: Seen) -> dict[str, Any]:
-    """Return the fields of a dict that are not the very ones which have been seen."""
-    if not seen:
+def changed_fields(value: dict[str, Any], baseline: Baseline) -> dict[str, Any]:
+    """Return the fields of a dict that are not the very ones of the baseline."""
+    if not baseline:
         return value
-    return {key: item for key, item in value.items() if item is not seen.get(key, MISSING)}
+    return {key: item for key, item in value.items() if item is not baseline.get(key, MISSING)}
 
 
 class SchemaError(ValueError):

@@ -1,7 +1,7 @@
 """The structural schema of one kind: prune, default, validate, refuse.
 
 request body ──► prune (unknown fields, nulls) ──► default ──► validate(new, old) ──► store
-             every pass leaves out what has been `seen`: what a write leaves as it is stored
+             every pass leaves out the `baseline`: what a write leaves as it is stored
 stored body  ──► default (a schema may have gained some since) ──► reply
 
 Both CRDs and built-in kinds are trees of OpenAPI v3; built-in ones may share `definitions` by
@@ -19,16 +19,16 @@ from boilerhouse.embedded.apiserver.schemas.metadata import prune_metadata
 from boilerhouse.embedded.apiserver.schemas.node import (
     MISSING,
     NOTHING,
+    Baseline,
     Builder,
     Node,
     SchemaError,
-    Seen,
 )
 from boilerhouse.embedded.apiserver.schemas.validate import Check
 from boilerhouse.embedded.fields.patch import copied
 from boilerhouse.platform.kube.status import Cause, forbidden_field
 
-__all__ = ["NOTHING", "Builder", "Schema", "SchemaError", "Seen"]
+__all__ = ["NOTHING", "Baseline", "Builder", "Schema", "SchemaError"]
 
 _INT64: Final = 2**63
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -58,26 +58,26 @@ class Schema:
         """
         return cls((builder or Builder(definitions)).tree(openapi))
 
-    def prune(self, body: dict[str, Any], seen: Seen = NOTHING) -> list[str]:
+    def prune(self, body: dict[str, Any], baseline: Baseline = NOTHING) -> list[str]:
         """Remove what the schema does not know and meaningless nulls; return the unknown paths.
 
         Only unknown fields are reported (sorted); a null that stands for nothing just goes. Raise
         BadRequest when `metadata` has fields of wrong types.
         """
         unknown: list[str] = []
-        prune_metadata(body, "", unknown, seen)
-        _prune_object(self.root, body, "", unknown, True, seen)
+        prune_metadata(body, "", unknown, baseline)
+        _prune_object(self.root, body, "", unknown, True, baseline)
         unknown.sort()
         return unknown
 
-    def default(self, body: dict[str, Any], seen: Seen = NOTHING) -> None:
+    def default(self, body: dict[str, Any], baseline: Baseline = NOTHING) -> None:
         """Fill in defaults wherever the parent is there.
 
         Also for what is read from storage and after a write has dropped `status`: a default of
         `status` itself then comes back, so that objects are born with it.
         """
         if self.root.defaults_below:
-            _default(self.root, body, seen)
+            _default(self.root, body, baseline)
 
     def validate(
         self,
@@ -85,29 +85,29 @@ class Schema:
         old: dict[str, Any] | None = None,
         *,
         status: bool = False,
-        seen: Seen = NOTHING,
+        baseline: Baseline = NOTHING,
     ) -> list[Cause]:
         """Return everything that is wrong with a pruned and defaulted body.
 
         With `old`, what was wrong before and has not been touched is tolerated. `status` is for
         writes to the status subresource, where the rest of the object is not looked at again.
         """
-        return self._check.run(body, old, status=status, seen=seen)
+        return self._check.run(body, old, status=status, baseline=baseline)
 
-    def refused(self, body: dict[str, Any], seen: Seen = NOTHING) -> list[Cause]:
+    def refused(self, body: dict[str, Any], baseline: Baseline = NOTHING) -> list[Cause]:
         """Return a cause for each field that Kubernetes knows and that is not honoured here.
 
         A field that says nothing (null, false, zero, empty) asks for nothing and passes.
         """
         causes: list[Cause] = []
         if self.root.refused_below:
-            _refused(self.root, body, "", causes, seen)
+            _refused(self.root, body, "", causes, baseline)
         return causes
 
 
-def _prune(node: Node, value: Any, path: str, unknown: list[str], seen: Any = NOTHING) -> None:
+def _prune(node: Node, value: Any, path: str, unknown: list[str], baseline: Any = NOTHING) -> None:
     if value.__class__ is dict:
-        _prune_object(node, value, path, unknown, node.embedded, seen)
+        _prune_object(node, value, path, unknown, node.embedded, baseline)
     elif node.items is not None:
         items = node.items
         for index, item in enumerate(value):
@@ -129,22 +129,22 @@ def _prune_object(
     path: str,
     unknown: list[str],
     meta: bool,
-    seen: Any,
+    baseline: Any,
 ) -> None:
     """Prune a dict. `meta`: apiVersion, kind and metadata are not the schema's business."""
     if node.embedded:
         prune_metadata(value, f"{path}.", unknown)
     props, extra, preserve = node.props, node.additional, node.preserve
     gone: list[str] | None = None
-    if seen.__class__ is not dict:
-        seen = NOTHING
+    if baseline.__class__ is not dict:
+        baseline = NOTHING
     for key, item in value.items():
         if meta and key in _META:
             continue
         child, cls = props.get(key, extra), item.__class__
         if child is not None and (cls is str or cls is bool):
             continue
-        was = seen.get(key, MISSING)
+        was = baseline.get(key, MISSING)
         if item is was:
             continue
         if child is None:
@@ -195,29 +195,29 @@ def _as_written(value: float) -> float:
     return int(Decimal(repr(value))) if value.is_integer() and abs(value) < 1e21 else value
 
 
-def _default(node: Node, value: Any, seen: Any = NOTHING) -> None:
+def _default(node: Node, value: Any, baseline: Any = NOTHING) -> None:
     if value.__class__ is dict:
-        if seen.__class__ is not dict:
-            seen = NOTHING
+        if baseline.__class__ is not dict:
+            baseline = NOTHING
         for key, child in node.defaulting:
             present = value.get(key, MISSING)
             if present is MISSING or (present is None and not child.nullable):
                 if child.default is MISSING:
                     continue
                 value[key] = present = copied(child.default)
-            elif present is seen.get(key, MISSING):
+            elif present is baseline.get(key, MISSING):
                 continue
             if child.defaults_below and present is not None:
-                _default(child, present, seen.get(key))
+                _default(child, present, baseline.get(key))
         extra = node.additional
         if extra is not None:
             for key, item in value.items():
-                if key in node.props or item is seen.get(key, MISSING):
+                if key in node.props or item is baseline.get(key, MISSING):
                     continue
                 if item is None and not extra.nullable and extra.default is not MISSING:
                     value[key] = item = copied(extra.default)
                 if extra.defaults_below:
-                    _default(extra, item, seen.get(key))
+                    _default(extra, item, baseline.get(key))
     elif value.__class__ is list and node.items is not None:
         items = node.items
         for index, item in enumerate(value):
@@ -227,20 +227,22 @@ def _default(node: Node, value: Any, seen: Any = NOTHING) -> None:
                 _default(items, item)
 
 
-def _refused(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = NOTHING) -> None:
+def _refused(
+    node: Node, value: Any, path: str, causes: list[Cause], baseline: Any = NOTHING
+) -> None:
     if value.__class__ is dict:
-        if seen.__class__ is not dict:
-            seen = NOTHING
+        if baseline.__class__ is not dict:
+            baseline = NOTHING
         props, extra = node.props, node.additional
         for key in filter(node.refusing.__contains__, value) if extra is None else value:
             child, item = props.get(key, extra), value[key]
-            if child is None or not item or item is seen.get(key, MISSING):
+            if child is None or not item or item is baseline.get(key, MISSING):
                 continue
             where = f"{path}.{key}" if path else key
             if child.refused:
                 causes.append(forbidden_field(where, f"not supported here: {child.refused}"))
             elif child.refused_below:
-                _refused(child, item, where, causes, seen.get(key))
+                _refused(child, item, where, causes, baseline.get(key))
     elif value.__class__ is list and node.items is not None and node.items.refused_below:
         for index, item in enumerate(value):
             _refused(node.items, item, f"{path}[{index}]", causes)

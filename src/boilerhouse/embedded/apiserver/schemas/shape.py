@@ -13,31 +13,31 @@ from typing import Any
 
 import msgspec
 
-from boilerhouse.embedded.apiserver.schemas.node import MISSING, NOTHING, Node, Seen
+from boilerhouse.embedded.apiserver.schemas.node import MISSING, NOTHING, Baseline, Node
 from boilerhouse.platform.kube.status import Cause, duplicate, invalid_value, required
 
 _KIND = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def list_causes(node: Node, value: Any, path: str, seen: Seen = NOTHING) -> list[Cause]:
+def list_causes(node: Node, value: Any, path: str, baseline: Baseline = NOTHING) -> list[Cause]:
     """Return a Duplicate cause for each repeated item of a set list, or key of a map list."""
     causes: list[Cause] = []
     if node.lists_below:
-        _lists(node, value, path, causes, seen)
+        _lists(node, value, path, causes, baseline)
     return causes
 
 
-def _lists(node: Node, value: Any, path: str, causes: list[Cause], seen: Any = NOTHING) -> None:
+def _lists(node: Node, value: Any, path: str, causes: list[Cause], baseline: Any = NOTHING) -> None:
     if value.__class__ is dict:
-        if seen.__class__ is not dict:
-            seen = NOTHING
+        if baseline.__class__ is not dict:
+            baseline = NOTHING
         props, extra = node.props, node.additional
         for key in filter(node.listing.__contains__, value) if extra is None else value:
             child, item = props.get(key, extra), value[key]
-            if child is None or not child.lists_below or item is seen.get(key, MISSING):
+            if child is None or not child.lists_below or item is baseline.get(key, MISSING):
                 continue
             where = f"{path}[{key}]" if key not in props else f"{path}.{key}" if path else key
-            _lists(child, item, where, causes, seen.get(key))
+            _lists(child, item, where, causes, baseline.get(key))
     elif value.__class__ is list:
         if node.list_type == "set":
             _repeats(value, path, causes)
@@ -66,11 +66,11 @@ def _map_list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> N
 
 def _repeats(values: list[Any], path: str, causes: list[Cause]) -> None:
     """Report the second appearance of each repeated value, and no further ones."""
-    seen: dict[Any, int] = {}
+    baseline: dict[Any, int] = {}
     for index, value in enumerate(values):
         key = _hashable(value)
-        seen[key] = seen.get(key, 0) + 1
-        if seen[key] == 2:
+        baseline[key] = baseline.get(key, 0) + 1
+        if baseline[key] == 2:
             causes.append(duplicate(f"{path}[{index}]", value))
 
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from boilerhouse.embedded.apiserver.schemas.node import (
     MISSING,
     NOTHING,
+    Baseline,
     Bound,
     Logic,
     Node,
     Number,
-    Seen,
     Text,
 )
 from boilerhouse.embedded.apiserver.schemas.ratchet import unchanged
@@ -64,14 +64,14 @@ class Check:
         old: dict[str, Any] | None,
         *,
         status: bool,
-        seen: Seen,
+        baseline: Baseline,
     ) -> list[Cause]:
         flaws: list[Flaw] = []
         root = self._root
         if not status:
-            _value(root, body, None, flaws, seen)
+            _value(root, body, None, flaws, baseline)
         elif self._status is not None and "status" in body:
-            was = seen.get("status", MISSING)
+            was = baseline.get("status", MISSING)
             if body["status"] is not was:
                 _value(self._status, body["status"], (None, "status"), flaws, was)
         causes: list[Cause] = []
@@ -85,7 +85,7 @@ class Check:
         if root.embeds_below and not status:
             causes += embedded_causes(root, body, "")
         if root.lists_below:
-            duplicates = list_causes(root, body, "", seen)
+            duplicates = list_causes(root, body, "", baseline)
             if duplicates and not (old is not None and list_causes(root, old, "")):
                 causes += duplicates
         return causes
@@ -108,7 +108,7 @@ def render(path: Path) -> str:
     return text or NO_FIELD
 
 
-def _value(node: Node, value: Any, path: Path, flaws: list[Flaw], seen: Any = NOTHING) -> None:
+def _value(node: Node, value: Any, path: Path, flaws: list[Flaw], baseline: Any = NOTHING) -> None:
     cls = value.__class__
     if cls not in node.accepts:
         _mismatch(node, value, path, flaws)
@@ -118,7 +118,7 @@ def _value(node: Node, value: Any, path: Path, flaws: list[Flaw], seen: Any = NO
         if node.text is not None:
             _text(node.text, value, path, flaws)
     elif cls is dict:
-        _object(node, value, path, flaws, seen)
+        _object(node, value, path, flaws, baseline)
     elif cls is list:
         _array(node, value, path, flaws)
     elif cls is int or cls is float:
@@ -245,10 +245,10 @@ def _object(
     value: dict[str, Any],
     path: Path,
     flaws: list[Flaw],
-    seen: Any,
+    baseline: Any,
 ) -> None:
-    if seen.__class__ is not dict:
-        seen = NOTHING
+    if baseline.__class__ is not dict:
+        baseline = NOTHING
     if node.limited:
         _size(node.least_props, node.most_props, "properties", value, path, flaws)
     props, extra = node.props, node.additional
@@ -259,7 +259,7 @@ def _object(
                 message = f"{_shown(path)}{key} is a forbidden property"
                 flaws.append(Flaw(path, invalid_value("", key, message)))
         elif not (child.plain and item.__class__ in child.accepts):
-            was = seen.get(key, MISSING)
+            was = baseline.get(key, MISSING)
             if item is not was:
                 _value(child, item, (path, key), flaws, was)
     for name in node.required:

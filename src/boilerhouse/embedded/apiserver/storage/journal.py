@@ -60,7 +60,7 @@ class Transaction(msgspec.Struct, frozen=True, eq=False):
     changes: list[Change]
     size: int
     future: asyncio.Future[list[Stored]] | None = None
-    ahead: bool = False  # who wanted it has been answered
+    deferred: bool = False  # who wanted it has been answered
     trim: Trim | None = None
 
 

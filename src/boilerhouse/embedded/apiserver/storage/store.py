@@ -7,11 +7,11 @@ and is applied to it at once: "read head, validate, submit" without an `await` i
 lock. Everyone else reads what is *committed*: objects, watch events and futures advance only when
 the write is on disk, so nothing that was seen can be taken back by a crash.
 
-A write may also be answered *ahead* of the disk (`submit(ahead=True)`), to somebody in this process
-who makes several writes in a row and tells nobody before the last of them is on disk. Commits are
-in order, and one that fails takes everything behind it with it, so the last stands for all of them;
-and they share one commit. If it fails, what was answered is not so: every watch is broken off, and
-whoever keeps a cache lists anew.
+A write may be *deferred* (`submit(deferred=True)`): answered before it is on disk, to a caller in
+this process that makes several writes in a row and answers its own caller after the last of them.
+Commits are in order, and one that fails takes everything behind it with it, so the last stands for
+all of them; and they share one commit. If it fails, what was answered is not so: every watch is
+broken off, and caches list anew.
 
 Revisions only grow. One that belonged to a failed commit is not used again while the process lives.
 One that was never committed when the process died was shown to nobody and may come again.
@@ -67,7 +67,7 @@ __all__ = [
 
 # How much may wait for the disk before writers are turned away.
 MAX_PENDING = 10_000
-MAX_AHEAD = 256
+MAX_DEFERRED = 256
 # Of writes that are answered ahead, one in so many is answered in the next turn of the event loop.
 YIELD_EVERY = 16
 MAX_PENDING_BYTES = 256 << 20
@@ -75,7 +75,7 @@ MAX_PENDING_BYTES = 256 << 20
 TRIM_AT = 256
 TRIM_AT_BYTES = 4 << 20
 # Seconds that a write which was answered ahead waits for the one that follows.
-LONGEST_AHEAD = 0.01
+LONGEST_DEFERRED = 0.01
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Store:
                 state[change.key] = change.previous
         return [state[key] for key in sorted(state, key=place)]
 
-    def submit(self, *writes: Put | Remove, ahead: bool = False) -> asyncio.Future[list[Stored]]:
+    def submit(self, *writes: Put | Remove, deferred: bool = False) -> asyncio.Future[list[Stored]]:
         """Apply the writes to the head now, together; the result comes when they are on disk.
 
         All or none of them happen. Each gets a revision of its own, in order. A write that was
@@ -189,9 +189,9 @@ class Store:
         that a power loss right after a failing fsync leaves it open. Removing an object that the
         head does not have is a mistake of the caller: ValueError.
 
-        With `ahead` the result is there at once, as a promise that only a later write keeps; unless
-        `MAX_AHEAD` writes wait for the disk. Awaiting what is there does not yield, so a loop of
-        such writes would keep the event loop: each `YIELD_EVERY`th result comes a turn later.
+        With `deferred` the result is there at once, as a promise that only a later write keeps;
+        unless `MAX_DEFERRED` writes wait for the disk. Awaiting what is there does not yield, so a
+        loop of such writes would keep the event loop: each `YIELD_EVERY`th result comes later.
         """
         future: asyncio.Future[list[Stored]] = self._loop.create_future()
         waiting = len(self._pending)
@@ -199,7 +199,7 @@ class Store:
             busy = f"the store is busy: {waiting} writes wait for the disk"
             future.set_exception(StoreFailed("the store is closed" if self._closed else busy))
             return future
-        ahead = ahead and waiting < MAX_AHEAD
+        deferred = deferred and waiting < MAX_DEFERRED
         changes: list[Change] = []
         size = 0
         try:
@@ -213,8 +213,8 @@ class Store:
                 self._head.set(change.key, change.previous)
             raise
         self._last += len(changes)
-        self._enqueue(Transaction(self._generation, changes, size, future, ahead))
-        if ahead:
+        self._enqueue(Transaction(self._generation, changes, size, future, deferred))
+        if deferred:
             self._promised = self._last
             self._answered += 1
             if self._answered % YIELD_EVERY:
@@ -223,7 +223,11 @@ class Store:
                 self._loop.call_soon(_answer, future, changes)
         return future
 
-    async def settle(self, key: Key | None = None) -> None:
+    def flush(self) -> asyncio.Future[list[Stored]]:
+        """Wait until all that was written so far is on disk."""
+        return self.submit()
+
+    async def wait_durable(self, key: Key | None = None) -> None:
         """Wait until what was answered ahead is on disk, or has failed: all of it, or one object.
 
         So that a reader of what is committed finds whatever anybody has been told.
@@ -232,7 +236,7 @@ class Store:
             return
         if key is None or self.head(key) is not self.get(key):
             with contextlib.suppress(StoreFailed):
-                await self.submit()
+                await self.flush()
 
     def watch(self, resource: str, since: int, namespace: str = "", name: str = "") -> Subscription:
         """Subscribe to the changes after `since`, retained ones first. Raises `Expired`.
@@ -280,10 +284,10 @@ class Store:
         self._pending.append(transaction)
         self._pending_bytes += transaction.size
         self._ahead.append(transaction)
-        if not transaction.ahead:
+        if not transaction.deferred:
             self._hand_over()
         elif self._ahead_until is None:
-            self._ahead_until = self._loop.call_later(LONGEST_AHEAD, self._hand_over)
+            self._ahead_until = self._loop.call_later(LONGEST_DEFERRED, self._hand_over)
 
     def _hand_over(self) -> None:
         """Let the journal have everything that is pending, in order."""
@@ -345,7 +349,7 @@ class Store:
                 transaction.future.set_exception(
                     StoreFailed(f"the write could not be stored: {failure}")
                 )
-        if any(transaction.ahead for transaction in failed):
+        if any(transaction.deferred for transaction in failed):
             self._history.break_off()
 
 

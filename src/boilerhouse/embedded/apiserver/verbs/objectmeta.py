@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from boilerhouse.core.clock import new_uid, rng
+from boilerhouse.core.clock import new_rng, new_uid
 from boilerhouse.embedded.apiserver.kind import Body, Kind
 from boilerhouse.platform.kube.status import (
     Cause,
@@ -25,7 +25,7 @@ from boilerhouse.platform.kube.status import (
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _MAX_GENERATED = 63 - _SUFFIX
-_random = rng()
+_random = new_rng()
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -33,7 +33,7 @@ from boilerhouse.embedded.apiserver.request.refusals import (
 )
 from boilerhouse.embedded.apiserver.request.rendering import object_reply
 from boilerhouse.embedded.apiserver.request.routing import Target
-from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Seen
+from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Baseline
 from boilerhouse.embedded.apiserver.storage.store import Key, Store, Stored
 from boilerhouse.embedded.apiserver.verbs import deletion, objectmeta, preparing
 from boilerhouse.embedded.apiserver.verbs.preparing import Part
@@ -112,7 +112,7 @@ class Verbs:
             stored = unsaved(key, body)
         else:
             extra = self._admission.companions(kind, key)
-            pending = self._writer.create(kind, key, body, *extra, ahead=options.ahead)
+            pending = self._writer.create(kind, key, body, *extra, deferred=options.deferred)
             stored = (await pending)[0]
         warnings = [*warnings, *self._advice(kind, stored)]
         return object_reply(kind, stored, rendering, self._clock.now, status=201, warnings=warnings)
@@ -121,10 +121,10 @@ class Verbs:
         kind = target.kind
         self._check_not_newer(request.param("resourceVersion"))
         key = key_of(target)
-        if request.ahead:
+        if request.deferred:
             stored = self._store.head(key)
         else:
-            await self._store.settle(key)
+            await self._store.wait_durable(key)
             stored = self._store.get(key)
         stored = found(stored, target)
         stored = self._presenter.shown(kind, stored)
@@ -155,10 +155,12 @@ class Verbs:
             if not kind.unconditional_update:
                 raise unversioned(kind, target.name)
             metadata["resourceVersion"] = str(stored.revision)
-        old, seen = _before(kind, stored)
-        if seen:
+        old, baseline = _before(kind, stored)
+        if baseline:
             preparing.share(body, old)
-        return await self._replace(target, stored, body, old, seen, options, warnings, rendering)
+        return await self._replace(
+            target, stored, body, old, baseline, options, warnings, rendering
+        )
 
     async def patch(self, target: Target, request: Request, rendering: Rendering) -> Reply:
         kind = target.kind
@@ -168,18 +170,20 @@ class Verbs:
             why = "may not be specified for non-apply patch"
             raise invalid_options("PatchOptions", [forbidden_field("force", why)])
         stored = found(self._store.head(key_of(target)), target)
-        old, seen = _before(kind, stored)
-        body = change(old if seen else decode(self._presenter.shown(kind, stored).raw))
+        old, baseline = _before(kind, stored)
+        body = change(old if baseline else decode(self._presenter.shown(kind, stored).raw))
         if "metadata" in body and body["metadata"] is old["metadata"]:
             body["metadata"] = dict(old["metadata"])
-        unknown = kind.schema.prune(body, seen)
+        unknown = kind.schema.prune(body, baseline)
         check_type(kind, body)
         warnings = options.complain_of_patch(kind, target.name, unknown)
         metadata = objectmeta.metadata_of(body)
         _check_address(target, metadata)
         # A patch that does not name a version is about whatever is there.
         metadata.setdefault("resourceVersion", str(stored.revision))
-        return await self._replace(target, stored, body, old, seen, options, warnings, rendering)
+        return await self._replace(
+            target, stored, body, old, baseline, options, warnings, rendering
+        )
 
     async def _replace(
         self,
@@ -187,7 +191,7 @@ class Verbs:
         stored: Stored,
         body: Body,
         old: Body,
-        seen: Seen,
+        baseline: Baseline,
         options: WriteOptions,
         warnings: Sequence[str],
         rendering: Rendering,
@@ -195,12 +199,12 @@ class Verbs:
         """Make `body` the next version of `stored`, which is the head; see `_before`."""
         kind, part = target.kind, _part(target)
         check_version(kind, stored, body["metadata"]["resourceVersion"])
-        body = preparing.prepare_change(kind, body, old, part, seen)
-        preparing.check_change(kind, body, old, part, seen)
+        body = preparing.prepare_change(kind, body, old, part, baseline)
+        preparing.check_change(kind, body, old, part, baseline)
         self._admission.check_change(kind, stored.key, body, old)
         preparing.settle_generation(kind, body, old)
         result = await self.store_change(
-            kind, stored, body, dry_run=options.dry_run, ahead=options.ahead
+            kind, stored, body, dry_run=options.dry_run, deferred=options.deferred
         )
         if not part:
             warnings = [*warnings, *self._advice(kind, result)]
@@ -226,20 +230,20 @@ class Verbs:
         body: Body,
         *,
         dry_run: bool = False,
-        ahead: bool = False,
+        deferred: bool = False,
     ) -> Stored:
         """Write a checked change: nothing if it changes nothing, a removal if it was the last
         thing that held a dying object."""
         old = stored.body
         if preparing.same(body, old):
             if self._store.get(stored.key) is not stored:
-                await self._store.submit()  # what it equals is not on disk yet
+                await self._store.flush()  # what it equals is not on disk yet
             return stored
         if dry_run:
             return unsaved(stored.key, body)
         if deletion.finished(kind, body):
             return (await self._writer.remove(kind, stored.key, body))[0]
-        return (await self._writer.change(kind, stored.key, body, old, ahead=ahead))[0]
+        return (await self._writer.change(kind, stored.key, body, old, deferred=deferred))[0]
 
     def _name(self, kind: Kind, namespace: str, metadata: dict[str, Any]) -> Key:
         """Return where the object goes, with a generated name if it has none."""
@@ -352,11 +356,11 @@ def read_patch(kind: Kind, request: Request) -> Callable[[Body], Body]:
     )
 
 
-def _before(kind: Kind, stored: Stored) -> tuple[Body, Seen]:
+def _before(kind: Kind, stored: Stored) -> tuple[Body, Baseline]:
     """Return the stored body, and that what is shared with it need not be looked at again.
 
-    If the schema has changed since, everything must be: then nothing has been seen, and the body is
-    a copy, which may be written to.
+    If the schema has changed since, everything must be: then the baseline is empty, and the body
+    is a copy, which may be written to.
     """
     if stored.revision >= kind.since:
         body = stored.body

@@ -8,7 +8,7 @@ that is the caller's own; raises Invalid or BadRequest with every reason at once
 
 Most writes change little of an object: a Pod's labels, a Claim's status. What is the very object
 that is stored (patches leave it so, `share` makes it so) went through all of this when it was
-stored. It is neither looked at again nor written to: `seen` is the stored version that is told by.
+stored. It is neither looked at again nor written to: it is the `baseline`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from boilerhouse.embedded.apiserver.cel.rules import unchecked
 from boilerhouse.embedded.apiserver.kind import Body, Kind
 from boilerhouse.embedded.apiserver.request.refusals import invalid, undecodable
-from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Seen
+from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Baseline
 from boilerhouse.embedded.apiserver.verbs import objectmeta
 from boilerhouse.platform.kube.status import Cause
 
@@ -62,10 +62,12 @@ def check_new(kind: Kind, body: Body) -> None:
     _refuse(kind, metadata.get("name", ""), causes)
 
 
-def prepare_change(kind: Kind, body: Body, old: Body, part: Part, seen: Seen = NOTHING) -> Body:
-    """Make a sent body what the object becomes. `old` is written to unless it is what was seen."""
+def prepare_change(
+    kind: Kind, body: Body, old: Body, part: Part, baseline: Baseline = NOTHING
+) -> Body:
+    """Make a sent body what the object becomes. `old` is written to unless it is the baseline."""
     body = assemble(kind, body, old, part)
-    default(kind, body, seen)
+    default(kind, body, baseline)
     return body
 
 
@@ -90,17 +92,19 @@ def assemble(kind: Kind, body: Body, old: Body, part: Part) -> Body:
     return body
 
 
-def default(kind: Kind, body: Body, seen: Seen = NOTHING) -> None:
+def default(kind: Kind, body: Body, baseline: Baseline = NOTHING) -> None:
     """Fill in defaults, the schema's and the kind's own."""
-    kind.schema.default(body, seen)
-    kind.hooks.default(body, seen)
+    kind.schema.default(body, baseline)
+    kind.hooks.default(body, baseline)
 
 
-def check_change(kind: Kind, body: Body, old: Body, part: Part, seen: Seen = NOTHING) -> None:
+def check_change(
+    kind: Kind, body: Body, old: Body, part: Part, baseline: Baseline = NOTHING
+) -> None:
     """Refuse a change with everything that is wrong with it."""
     metadata = body["metadata"]
     causes = _decoded(kind, objectmeta.check_change(kind, metadata, old["metadata"]))
-    causes += _causes(kind, body, old, part, seen)
+    causes += _causes(kind, body, old, part, baseline)
     _refuse(kind, metadata["name"], causes)
 
 
@@ -143,14 +147,16 @@ def _causes(
     body: Body,
     old: Body | None,
     part: Part = "",
-    seen: Seen = NOTHING,
+    baseline: Baseline = NOTHING,
 ) -> list[Cause]:
-    causes = kind.schema.refused(body, seen)
-    found = kind.schema.validate(body, old, status=part == "status", seen=seen)
+    causes = kind.schema.refused(body, baseline)
+    found = kind.schema.validate(body, old, status=part == "status", baseline=baseline)
     causes += _decoded(kind, found)
     if kind.rules is not None:
         unsaid = unchecked(causes) if causes else None
-        causes += kind.rules.check(body, old, seen=bool(seen)) if unsaid is None else [unsaid]
+        causes += (
+            kind.rules.check(body, old, baseline=bool(baseline)) if unsaid is None else [unsaid]
+        )
     # Hooks are written for objects of the right shape.
     return causes or [*kind.hooks.validate(body, old)]
 

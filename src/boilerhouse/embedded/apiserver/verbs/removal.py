@@ -126,7 +126,7 @@ class Removal:
 
         async def wait() -> list[Stored]:
             if self._store.get(stored.key) is not stored:
-                await self._store.submit()
+                await self._store.flush()
             return [stored]
 
         return asyncio.ensure_future(wait())

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from boilerhouse.core.clock import Clock, rng
+from boilerhouse.core.clock import Clock, new_rng
 from boilerhouse.embedded.apiserver.kind import Body, Kind
 from boilerhouse.embedded.apiserver.request.negotiation import Rendering
 from boilerhouse.embedded.apiserver.request.refusals import invalid_options, too_new
@@ -53,7 +53,7 @@ DEFAULT_SECONDS = 1800
 # Lines leave in pieces of about this size; a longer line leaves by itself, and is not copied.
 PIECE_BYTES = 64 * 1024
 
-_random = rng()
+_random = new_rng()
 
 
 @dataclass(frozen=True, slots=True)

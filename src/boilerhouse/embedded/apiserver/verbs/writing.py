@@ -25,19 +25,21 @@ class Writer:
         self._store = store
         self._quotas = quotas
 
-    def create(self, kind: Kind, key: Key, body: Body, *also: Put, ahead: bool = False) -> Pending:
+    def create(
+        self, kind: Kind, key: Key, body: Body, *also: Put, deferred: bool = False
+    ) -> Pending:
         """Store a new object; raises Forbidden when a quota is exhausted."""
         body = _typed(kind, body)
         charges = self._quotas.charges(kind, key, None, body)
-        return self._store.submit(Put(key, body), *also, *charges, ahead=ahead)
+        return self._store.submit(Put(key, body), *also, *charges, deferred=deferred)
 
     def change(
-        self, kind: Kind, key: Key, body: Body, old: Body, *, ahead: bool = False
+        self, kind: Kind, key: Key, body: Body, old: Body, *, deferred: bool = False
     ) -> Pending:
         """Store a new version; raises Forbidden when what it adds exhausts a quota."""
         body = _typed(kind, body)
         charges = self._quotas.charges(kind, key, old, body)
-        return self._store.submit(Put(key, body), *charges, ahead=ahead)
+        return self._store.submit(Put(key, body), *charges, deferred=deferred)
 
     def remove(self, kind: Kind, key: Key, body: Body) -> Pending:
         """Take the object away; `body` is how it was last."""

@@ -4,8 +4,8 @@ begin ─► prepare, beside everything else ─► take ─► Ready.start     
                                         └─► forget: it is not needed after all
 
 Most of a start is making a sandbox, and needs nothing that a restore changes: so it is made while
-the files are unpacked. It is a gain and never a condition. What could not be made, or was killed
-meanwhile, is not there when it is taken, and the container is started as any other.
+the files are unpacked. Optimisation only; callers fall back to the slow path: what could not be
+made, or was killed meanwhile, is not there when it is taken, and the container starts as any other.
 """
 
 from __future__ import annotations

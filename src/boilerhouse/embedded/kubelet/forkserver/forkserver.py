@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 
 from boilerhouse.embedded.kubelet.forkserver import staging
 from boilerhouse.embedded.kubelet.forkserver.forkwire import receive, send
-from boilerhouse.embedded.kubelet.forkserver.seeds import Seeds
+from boilerhouse.embedded.kubelet.forkserver.prefork import Prefork
 from boilerhouse.embedded.kubelet.kernel import closedroutes, entering, linux, pause, seccomp
 
 _END_SECONDS = 5
@@ -54,7 +54,7 @@ class _Server:
                 filter=_sealed(self._filter),
             )
         tools = self._tools
-        self._seeds = Seeds((tools.bwrap, tools.pause, tools.filter))
+        self._prefork = Prefork((tools.bwrap, tools.pause, tools.filter))
         self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
         self._selector = selectors.DefaultSelector()
         # Children the kubelet was told of; those that only lead to one; and how many of these
@@ -97,7 +97,7 @@ class _Server:
             operation(request, fds)
         except OSError as error:
             self._fail(request["id"], error)
-            self._seeds.forget(request.get("seed", 0))  # whoever waited for this does no longer
+            self._prefork.forget(request.get("seed", 0))  # whoever waited for this does no longer
         finally:
             for fd in fds:
                 os.close(fd)
@@ -138,7 +138,7 @@ class _Server:
 
     def _seed(self, request: dict[str, Any], fds: list[int]) -> None:
         """Have a process wait in a cgroup for a request that names it."""
-        pid = self._seeds.sow(request["cgroups"], self._act, self._fork)
+        pid = self._prefork.fork(request["cgroups"], self._act, self._fork)
         self._steps.add(pid)
         pidfd = os.pidfd_open(pid)
         send(self._channel, {"id": request["id"], "seed": pid}, [pidfd])
@@ -147,7 +147,7 @@ class _Server:
     def _begin(self, request: dict[str, Any], fds: list[int]) -> int:
         """Have a process do what is asked for: the one that waits for it, or a new one."""
         waiting: int = request.get("seed", 0)
-        if self._seeds.use(waiting, request, fds):
+        if self._prefork.use(waiting, request, fds):
             return waiting
         return self._fork(lambda: self._act(request, fds))
 
@@ -261,7 +261,7 @@ class _Server:
                 return
             if pid in self._steps:
                 self._steps.discard(pid)
-                self._seeds.forget(pid)
+                self._prefork.forget(pid)
             elif pid in self._told:
                 self._tell(pid, status)
             elif self._expected:

@@ -1,6 +1,6 @@
 """Messages with descriptors on a socket pair: how the fork server is spoken to, and speaks.
 
-    nursery.py ◄─► forkserver.py ─► seeds.py
+    client.py ◄─► forkserver.py ─► prefork.py
 
 Only the standard library may be imported.
 """

@@ -12,7 +12,7 @@ import asyncio
 import os
 import socket
 
-from boilerhouse.embedded.kubelet.forkserver.nursery import Nursery
+from boilerhouse.embedded.kubelet.forkserver.client import ForkServerClient
 
 _BATCH = 4
 
@@ -20,10 +20,10 @@ _BATCH = 4
 class PodNetwork:
     """A namespace, by its descriptor, which is closed with it."""
 
-    def __init__(self, nursery: Nursery, fd: int, address: str) -> None:
+    def __init__(self, fork_server: ForkServerClient, fd: int, address: str) -> None:
         self.fd = fd
         self.address = address
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._stock: list[socket.socket] = []
         self._closed = False
 
@@ -43,7 +43,7 @@ class PodNetwork:
     async def _socket(self) -> socket.socket:
         if not self._stock:
             self._require_open()
-            _, fds = await self._nursery.request({"op": "sockets", "count": _BATCH}, [self.fd])
+            _, fds = await self._fork_server.request({"op": "sockets", "count": _BATCH}, [self.fd])
             made = [socket.socket(fileno=fd) for fd in fds]
             try:
                 self._require_open()  # it may have ended while they were made

@@ -60,7 +60,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class PodDependencies:
     """What all Pods share."""
 
     client: Client
@@ -81,29 +81,29 @@ class House:
 class PodWorker:
     """One Pod: `run` it once, `update` it with what the API says, tell it when it is `gone`."""
 
-    def __init__(self, house: House, pod: Dynamic) -> None:
+    def __init__(self, dependencies: PodDependencies, pod: Dynamic) -> None:
         self.pod = pod
-        self.directory = house.directory / pod.metadata.uid
-        self.facts = first_facts(pod, self.directory, house.machine, house.sandboxes)
+        self.directory = dependencies.directory / pod.metadata.uid
+        self.facts = first_facts(pod, self.directory, dependencies.machine, dependencies.sandboxes)
         self.loops: list[ContainerLoop] = []
         self._neighbours = PodNeighbours(self.loops)
         self.sandbox: PodSandbox | None = None
-        self._house = house
+        self._dependencies = dependencies
         meta = pod.metadata
-        self._references = References(house.client, meta.namespace)
+        self._references = References(dependencies.client, meta.namespace)
         self._volumes = Volumes(
-            self.directory, meta.uid, house.memory, house.claims, self._references
+            self.directory, meta.uid, dependencies.memory, dependencies.claims, self._references
         )
         self._reporter = Reporter(
-            house.client,
-            house.machine.clock,
+            dependencies.client,
+            dependencies.machine.clock,
             (meta.namespace, meta.name, meta.uid),
             pod.status,
             lambda: self.facts,
-            lambda: house.turns.piece(self.pod.metadata),
+            lambda: dependencies.turns.piece(self.pod.metadata),
         )
         self._launcher: Launcher | None = None
-        self._ports = Ports(house.client, self._say, house.ports_annotation)
+        self._ports = Ports(dependencies.client, self._say, dependencies.ports_annotation)
         self._tasks: dict[ContainerLoop, asyncio.Task[None]] = {}
         self._ending = Ending()
         self._evicted = asyncio.Event()
@@ -172,7 +172,7 @@ class PodWorker:
         finally:
             reporting.cancel()
             await asyncio.wait({reporting})
-        async with self._house.turns.cleaning():
+        async with self._dependencies.turns.cleaning():
             await self._clean()
 
     async def _live_and_end(self) -> None:
@@ -199,7 +199,7 @@ class PodWorker:
 
     async def _live(self) -> None:
         self._reporter.changed()
-        async with self._house.turns.turn(self.pod.metadata):
+        async with self._dependencies.turns.turn(self.pod.metadata):
             main = await self._begin_all()
         if main:
             await asyncio.wait(main)
@@ -246,14 +246,14 @@ class PodWorker:
             policy = "Always"
         elif facts.role == "init" and policy == "Always":
             policy = "OnFailure"
-        sandboxed = self._house.machine.built_in(container) is None
+        sandboxed = self._dependencies.machine.built_in(container) is None
         loop = ContainerLoop(
             container,
             facts,
             restart=policy,
             grace=self._grace,
             start=self._start,
-            clock=self._house.machine.clock,
+            clock=self._dependencies.machine.clock,
             changed=self._reporter.changed,
             said=self._say,
             attempt=facts.restart_count,
@@ -298,27 +298,29 @@ class PodWorker:
             await asyncio.sleep(patience.again())
 
     async def _try_prepare(self) -> Launcher:
-        pod, house = self.pod, self._house
+        pod, dependencies = self.pod, self._dependencies
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if pod.spec.get("shareProcessNamespace") and len(self._sandboxed()) > 1:
             raise SandboxError("several containers in one process namespace are not supported here")
         if self.sandbox is None:
-            self.sandbox = await house.sandboxes.create(pod.metadata.uid, network=self._network())
+            self.sandbox = await dependencies.sandboxes.create(
+                pod.metadata.uid, network=self._network()
+            )
             await self._ports.forward(self.sandbox, self._sandboxed())
             await self._ports.tell(pod.metadata)
         volumes = await self._volumes.prepare(pod.spec, self._sandboxed_volumes(), self.sandbox.own)
-        quota = await house.quotas.of_accompanied(
+        quota = await dependencies.quotas.of_accompanied(
             self.sandbox.host_uid, pod.spec, self._sandboxed(), volumes, self.directory
         )
         view = PodView(
             pod.metadata,
             pod.spec,
             self.sandbox.address,
-            house.machine.host_ip,
-            house.capacity,
+            dependencies.machine.host_ip,
+            dependencies.capacity,
         )
         return Launcher(
-            house.machine,
+            dependencies.machine,
             view,
             self.directory,
             self.sandbox,
@@ -330,14 +332,14 @@ class PodWorker:
         )
 
     def _network(self) -> Network:
-        wanted = self.pod.metadata.labels.get(self._house.network_label, "none")
+        wanted = self.pod.metadata.labels.get(self._dependencies.network_label, "none")
         if wanted not in ("none", "unrestricted"):
             raise SandboxError(f"network access {wanted!r} is not supported here")
         return cast(Network, wanted)
 
     def _sandboxed(self) -> list[Body]:
         every = containers_of(self.pod.spec)
-        return [one for one in every if self._house.machine.built_in(one) is None]
+        return [one for one in every if self._dependencies.machine.built_in(one) is None]
 
     def _sandboxed_volumes(self) -> set[str]:
         return {mount["name"] for one in self._sandboxed() for mount in mounts_of(one)}
@@ -349,7 +351,7 @@ class PodWorker:
         self._reporter.changed(urgent=True)
 
     def _say(self, kind: Type, reason: str, message: str) -> None:
-        self._house.events.tell(PODS, self.pod, reason, message, type=kind)
+        self._dependencies.events.tell(PODS, self.pod, reason, message, type=kind)
 
     async def _close(self) -> None:
         await asyncio.gather(*(loop.close() for loop in self.loops))
@@ -363,8 +365,8 @@ class PodWorker:
         patience = Backoff(first=0.2, longest=30.0)
         while not self._gone:
             try:
-                async with self._house.turns.piece(meta):
-                    await self._house.client.delete(
+                async with self._dependencies.turns.piece(meta):
+                    await self._dependencies.client.delete(
                         PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace=0
                     )
                 return
@@ -382,8 +384,8 @@ class PodWorker:
         self._volumes.let_go()
         for one in self.facts.containers:
             name = f"{meta.namespace}/{meta.name}/{one.name}"
-            self._house.machine.images.let_go(name)
-        await self._house.leftovers.clean(meta.uid)
+            self._dependencies.machine.images.let_go(name)
+        await self._dependencies.leftovers.clean(meta.uid)
 
 
 async def _either(one: Coroutine[Any, Any, object], other: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ import signal
 from typing import Any, Literal
 
 from boilerhouse.embedded.kubelet.container import SandboxError
-from boilerhouse.embedded.kubelet.forkserver.nursery import Child, Nursery
+from boilerhouse.embedded.kubelet.forkserver.client import Child, ForkServerClient
 from boilerhouse.embedded.kubelet.kernel.stdio import Stdio
 from boilerhouse.embedded.kubelet.sandbox.execsession import Session
 
@@ -49,14 +49,14 @@ class Program:
     @classmethod
     async def start(
         cls,
-        nursery: Nursery,
+        fork_server: ForkServerClient,
         request: dict[str, Any],
         stdio: Stdio,
         session: Session | None = None,
     ) -> Program:
         """Start it. A program that cannot be run is no error here: it ends at once, saying why."""
         try:
-            child = await nursery.start_process({**request, "op": "enter"}, stdio.theirs)
+            child = await fork_server.start_process({**request, "op": "enter"}, stdio.theirs)
         except BaseException:
             stdio.close()
             if session is not None:
@@ -67,7 +67,9 @@ class Program:
         return program
 
     @classmethod
-    async def stand(cls, nursery: Nursery, request: dict[str, Any], stdio: Stdio) -> Program:
+    async def stand(
+        cls, fork_server: ForkServerClient, request: dict[str, Any], stdio: Stdio
+    ) -> Program:
         """Take it into the container, where it waits for `go`; nothing of it has run until then."""
         try:
             theirs, gate = os.pipe()
@@ -76,7 +78,7 @@ class Program:
             raise
         try:
             asked = {**request, "op": "enter", "gated": True}
-            child = await nursery.start_process(asked, [*stdio.theirs, theirs])
+            child = await fork_server.start_process(asked, [*stdio.theirs, theirs])
         except BaseException:
             stdio.close()
             os.close(gate)

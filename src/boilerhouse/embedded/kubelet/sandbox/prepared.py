@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from boilerhouse.embedded.kubelet.container import LogSink, SandboxError
-from boilerhouse.embedded.kubelet.forkserver.stock import discard
+from boilerhouse.embedded.kubelet.forkserver.slots import discard
 from boilerhouse.embedded.kubelet.sandbox.process import Container
 
 
@@ -54,4 +54,4 @@ class PreparedContainer:
 async def abandon(container: Container) -> None:
     """End a container that never ran, or could not."""
     await container.abandon()
-    await discard(container.plot)
+    await discard(container.slot)

@@ -16,8 +16,8 @@ from typing import Any
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.embedded.kubelet.container import ContainerSpec, Exit, SandboxError
-from boilerhouse.embedded.kubelet.forkserver.nursery import Child, Nursery
-from boilerhouse.embedded.kubelet.forkserver.stock import Plot
+from boilerhouse.embedded.kubelet.forkserver.client import Child, ForkServerClient
+from boilerhouse.embedded.kubelet.forkserver.slots import CgroupSlot
 from boilerhouse.embedded.kubelet.kernel.stdio import Stdio, until_ready
 from boilerhouse.embedded.kubelet.logs.logpump import Output, Pump
 from boilerhouse.embedded.kubelet.sandbox.execing import Program
@@ -34,18 +34,18 @@ class Container:
     def __init__(
         self,
         spec: ContainerSpec,
-        nursery: Nursery,
+        fork_server: ForkServerClient,
         bwrap: Child,
         init: int,
         enter: dict[str, Any],
-        plot: Plot,
+        slot: CgroupSlot,
     ) -> None:
         self.spec = spec
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._bwrap = bwrap
         self._init = init
         self._enter = enter
-        self.plot = plot
+        self.slot = slot
         self._init_fd = os.pidfd_open(init)
         self._namespace = os.stat(f"/proc/{init}/ns/pid").st_ino  # noqa: PTH116
         self._program: Program | None = None
@@ -62,7 +62,7 @@ class Container:
 
     async def stand(self) -> None:
         """Have the container's own process there, at the gate; `run` lets it go."""
-        self._program = await Program.stand(self._nursery, *self._own())
+        self._program = await Program.stand(self._fork_server, *self._own())
 
     @property
     def stands(self) -> bool:
@@ -76,7 +76,7 @@ class Container:
             **self._enter,
             "argv": list(spec.argv),
             "tty": spec.tty,
-            "seed": self.plot.seed(),
+            "seed": self.slot.preforked(),
             "env": self._environment({}, tty=spec.tty),
         }
         return request, self._stdio(tty=spec.tty, stdin=spec.stdin)
@@ -97,7 +97,7 @@ class Container:
     ) -> None:
         """Start the container's own process, or let it go if it stands already."""
         if self._program is None:
-            self._program = await Program.start(self._nursery, *self._own())
+            self._program = await Program.start(self._fork_server, *self._own())
         else:
             await self._program.go()
         stdio = self._program.stdio
@@ -125,7 +125,7 @@ class Container:
         os.close(self._init_fd)
         while self._background:
             await asyncio.wait(self._background)
-        oom_killed = self._killed_for_memory or self.plot.group.oom_killed()
+        oom_killed = self._killed_for_memory or self.slot.group.oom_killed()
         if program.start_error is not None:
             return Exit(code, start_error=program.start_error)
         number = code - 128 if 128 < code < 128 + signal.NSIG else None
@@ -194,12 +194,12 @@ class Container:
     @property
     def _freezer_keeps_the_killed(self) -> bool:
         """Whether a kill has no effect until the container is thawed: cgroups v1."""
-        freezer = self.plot.group.freezer
+        freezer = self.slot.group.freezer
         return self.frozen and freezer is not None and not freezer.frees_the_killed
 
     def _freezer_kill(self) -> None:
-        if self.plot.group.freezer is not None:
-            self.plot.group.freezer.kill_all()
+        if self.slot.group.freezer is not None:
+            self.slot.group.freezer.kill_all()
 
     def _do_later(self, work: Callable[[], None]) -> None:
         """Do what may wait for the kernel beside everything else, before the container is over."""
@@ -220,7 +220,7 @@ class Container:
 
     def _candidates(self) -> list[int]:
         """Return who may be in the container, as they are listed."""
-        listed = self.plot.group.processes()
+        listed = self.slot.group.processes()
         if listed is None:
             everybody = os.listdir("/proc")  # noqa: PTH208  thousands of names, no need for paths
             listed = [int(entry) for entry in everybody if entry.isdecimal()]
@@ -251,7 +251,7 @@ class Container:
         try:
             await self._none_enters.wait()
             with self._unhindered() as let_run:
-                if (freezer := self.plot.group.freezer) is not None:
+                if (freezer := self.slot.group.freezer) is not None:
                     await freezer.freeze(let_run)
                 else:
                     await freezing.freeze(self._here_or_gone, self._signal, let_run)
@@ -267,7 +267,7 @@ class Container:
         Who has used up its share of the processor is not run for the rest of a tenth of a second,
         and cannot stop before that.
         """
-        group, share = self.plot.group, self.spec.cpu
+        group, share = self.slot.group, self.spec.cpu
         lifted = False
 
         def let_run() -> None:
@@ -286,7 +286,7 @@ class Container:
 
     def thaw(self) -> None:
         self.frozen, self._exec_allowed = False, True
-        if (freezer := self.plot.group.freezer) is not None:
+        if (freezer := self.slot.group.freezer) is not None:
             freezer.thaw()
         else:
             freezing.thaw(self.processes, self._signal)
@@ -338,10 +338,10 @@ class Container:
         session = self._session()
         if isinstance(session, CgroupSession):
             request["session"] = str(session.directory)
-            request["cgroups"] = [str(directory) for directory in self.plot.group.shared]
+            request["cgroups"] = [str(directory) for directory in self.slot.group.shared]
         self._entering += 1
         self._none_enters.clear()
-        starting = asyncio.create_task(Program.start(self._nursery, request, stdio, session))
+        starting = asyncio.create_task(Program.start(self._fork_server, request, stdio, session))
         starting.add_done_callback(self._entered)
         try:
             # Not to be cut off half-way: who is on its way in must be known of until it is there.
@@ -351,7 +351,7 @@ class Container:
             raise
 
     def _session(self) -> Session:
-        freezer = self.plot.group.freezer
+        freezer = self.slot.group.freezer
         if freezer is not None:
             return CgroupSession(freezer, self._do_later)
         return TreeSession(self.processes, self._signal)

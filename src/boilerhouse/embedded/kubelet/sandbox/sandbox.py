@@ -28,8 +28,8 @@ from boilerhouse.embedded.kubelet.container import (
     SandboxError,
 )
 from boilerhouse.embedded.kubelet.forkserver import bwrap
-from boilerhouse.embedded.kubelet.forkserver.nursery import Nursery
-from boilerhouse.embedded.kubelet.forkserver.stock import FIRST, Plot, Stock, discard
+from boilerhouse.embedded.kubelet.forkserver.client import ForkServerClient
+from boilerhouse.embedded.kubelet.forkserver.slots import FIRST, CgroupSlot, SlotPool, discard
 from boilerhouse.embedded.kubelet.kernel.cgroup import Groups
 from boilerhouse.embedded.kubelet.kernel.stdio import End, Stdio, pipes
 from boilerhouse.embedded.kubelet.logs.logpump import Output, Pump
@@ -49,11 +49,16 @@ class Bubblewrapped:
     """The machine's ability to run Pods."""
 
     def __init__(
-        self, directory: Path, clock: Clock, nursery: Nursery, groups: Groups, pump: Pump
+        self,
+        directory: Path,
+        clock: Clock,
+        fork_server: ForkServerClient,
+        groups: Groups,
+        pump: Pump,
     ) -> None:
-        self.nursery = nursery
+        self.fork_server = fork_server
         self.groups = groups
-        self.stock = Stock(nursery, groups)
+        self.slots = SlotPool(fork_server, groups)
         self.socket_memory = SocketMemory(groups, self._running)
         self.pump = pump
         self.clock = clock
@@ -65,16 +70,16 @@ class Bubblewrapped:
     @classmethod
     async def open(cls, directory: Path, clock: Clock) -> Bubblewrapped:
         """Make ready to run Pods, whose identities are kept in `directory`; main thread only."""
-        nursery = await Nursery.start(await asyncio.to_thread(bwrap.find))
+        fork_server = await ForkServerClient.start(await asyncio.to_thread(bwrap.find))
         try:
             await asyncio.to_thread(hostetc.write, directory / "host-etc")
             groups = await asyncio.to_thread(Groups.find, "boilerhouse")
-            opened = cls(directory, clock, nursery, groups, Pump(clock))
-            opened.stock.fill(FIRST)
+            opened = cls(directory, clock, fork_server, groups, Pump(clock))
+            opened.slots.fill(FIRST)
             opened.socket_memory.start()
             return opened
         except BaseException:
-            await nursery.close()
+            await fork_server.close()
             raise
 
     @property
@@ -90,7 +95,7 @@ class Bubblewrapped:
     @property
     def died(self) -> asyncio.Future[None]:
         """Resolves if the fork server dies, and all containers with it."""
-        return self.nursery.died
+        return self.fork_server.died
 
     async def create(self, pod_uid: str, *, network: Network = "none") -> PodSandbox:
         """Make a Pod's network. Address and host uid are the ones it had before, if it had any.
@@ -100,10 +105,10 @@ class Bubblewrapped:
         if pod_uid in self._pods:
             raise SandboxError(f"Pod {pod_uid} has a sandbox already")
         identity = self._identities.take(pod_uid)
-        inside = PodNetwork(self.nursery, await self.stock.network(), identity.address)
+        inside = PodNetwork(self.fork_server, await self.slots.network(), identity.address)
         uplink = None
         if network == "unrestricted":
-            owner = None if os.geteuid() == 0 else f"/proc/{self.nursery.pid}/ns/user"
+            owner = None if os.geteuid() == 0 else f"/proc/{self.fork_server.pid}/ns/user"
             try:
                 uplink = await Uplink.start(inside.fd, owner)
             except BaseException:
@@ -137,8 +142,8 @@ class Bubblewrapped:
         """End every sandbox."""
         self.socket_memory.close()
         await asyncio.gather(*(pod.close() for pod in list(self._pods.values())))
-        await self.stock.close()
-        await self.nursery.close()
+        await self.slots.close()
+        await self.fork_server.close()
         await asyncio.to_thread(self.pump.close)
         await asyncio.to_thread(self.groups.close)
         self._identities.close()
@@ -224,14 +229,14 @@ class PodSandbox:
         if not spec.argv:
             raise SandboxError(f"container {spec.name} has no command")
         name = f"{self._pod_uid}.{spec.name}.{next(self._numbers)}"
-        plot = await self._parent.stock.take(name)
+        slot = await self._parent.slots.take(name)
         try:
             # Limits are for what the tenant does; a sandbox may be made meanwhile.
             limiting = asyncio.create_task(
-                asyncio.to_thread(plot.group.limit, spec.memory_bytes, spec.cpu)
+                asyncio.to_thread(slot.group.limit, spec.memory_bytes, spec.cpu)
             )
             try:
-                container = await self._held(spec, plot)
+                container = await self._held(spec, slot)
             finally:
                 await asyncio.wait({limiting})
             try:
@@ -241,19 +246,19 @@ class PodSandbox:
                 raise
             return container
         except BaseException:
-            await discard(plot)
+            await discard(slot)
             raise
 
-    async def _held(self, spec: ContainerSpec, plot: Plot) -> Container:
+    async def _held(self, spec: ContainerSpec, slot: CgroupSlot) -> Container:
         try:
-            return await self._hold(spec, plot)
+            return await self._hold(spec, slot)
         except SandboxError as error:
             # Where /proc/sys is read-only (inside other containers) bwrap cannot forbid user
             # namespaces for good. The seccomp filter still refuses to make one.
             if "max_user_namespaces" not in str(error) or not self._parent.close_userns:
                 raise
             self._parent.close_userns = False
-            return await self._hold(spec, plot)
+            return await self._hold(spec, slot)
 
     async def _run(self, container: Container, log: LogSink) -> None:
         try:
@@ -267,15 +272,15 @@ class PodSandbox:
     def _ended(self, container: Container) -> None:
         """Remove a container's group; beside what comes next, which has one of its own."""
         self.containers.discard(container)
-        removing = asyncio.create_task(discard(container.plot), name="cgroup")
+        removing = asyncio.create_task(discard(container.slot), name="cgroup")
         self._removing.add(removing)
         removing.add_done_callback(self._removing.discard)
 
-    async def _hold(self, spec: ContainerSpec, plot: Plot) -> Container:
+    async def _hold(self, spec: ContainerSpec, slot: CgroupSlot) -> Container:
         """Start bwrap with pid 1, and return when the namespaces stand."""
         names = NO_NAMES if self._uplink is None else self._uplink.names
         place = {
-            "cgroups": [str(directory) for directory in plot.group.joined],
+            "cgroups": [str(directory) for directory in slot.group.joined],
             "uid": self.host_uid,
             "gid": self.host_gid,
         }
@@ -289,11 +294,11 @@ class PodSandbox:
         image = None
         if isinstance(spec.root, ImageRoot):
             image = await asyncio.to_thread(self._image, spec.root)
-        request = {**layout, **place, "image": image, "op": "sandbox", "seed": plot.seed()}
+        request = {**layout, **place, "image": image, "op": "sandbox", "seed": slot.preforked()}
         (ready, their_ready), (errors, their_errors), (info, their_info) = pipes(3)
         ends = (End(ready), End(errors), End(info))
         try:
-            child = await self._parent.nursery.start_process(
+            child = await self._parent.fork_server.start_process(
                 request, (self._network.fd, their_ready, their_errors, their_info)
             )
         except BaseException:
@@ -312,7 +317,7 @@ class PodSandbox:
                 "cwd": spec.workdir,
                 "env": _env(spec),
             }
-            return Container(spec, self._parent.nursery, child, init, enter, plot)
+            return Container(spec, self._parent.fork_server, child, init, enter, slot)
         except BaseException:
             child.signal(signal.SIGKILL)
             await asyncio.shield(child.status)

@@ -47,7 +47,7 @@ class SocketMemory:
             return
         for container in self._running():
             limit = container.spec.memory_bytes
-            held = container.plot.group.socket_bytes()
+            held = container.slot.group.socket_bytes()
             if limit is not None and held is not None and held > limit * 3 // 2 + _SLACK:
                 log.warning("kubelet.socket_memory", container=container.spec.name, bytes=held)
                 container.kill_for_memory()

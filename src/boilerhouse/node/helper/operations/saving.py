@@ -124,7 +124,7 @@ class Saver:
             base=order.base,
             pod=order.pod,
             keep=order.keep,
-            aside=report.torn,
+            side_version=report.torn,
             clean=order.clean == 1,
         )
         return replace(done, skipped=report.skipped)

@@ -115,19 +115,19 @@ class Store:
         base: str,
         pod: str,
         keep: int,
-        aside: bool = False,
+        side_version: bool = False,
         clean: bool = False,
     ) -> Saved:
         """Store what a Pod saved: as current if it may take its place, else beside it.
 
-        `aside`: it may not, whatever it started from. `clean`: it started without the files of
-        `base`. `incoming` is settled. When this returns, the bytes are durable and found again.
+        `side_version`: it may not, whatever it started from. `clean`: it started without the files
+        of `base`. `incoming` is settled. When this returns, the bytes are durable and found again.
         """
         with self._changing(where) as shelf:
             current = shelf.current
             if current is not None and current.digest == incoming.digest:
                 return saved(current, current=True, unchanged=True)
-            replaces = not aside and rules.may_replace(shelf, base, pod)
+            replaces = not side_version and rules.may_replace(shelf, base, pod)
             kind: Kind = "save" if replaces else "side"
             stored = _same(shelf, incoming.digest, pod, kind)
             if stored is None:

@@ -129,7 +129,7 @@ class Files:
                 log.info("instance.restored", pod=pod.name, version=restored.digest)
                 return
             seen = await self.instances.look(pod.name, pod.uid)
-        raise Retry(f"instance {pod.name} changes all the time")
+        raise Retry(f"instance {pod.name} kept changing; gave up after {NOTES} attempts")
 
     async def save(
         self, key: Key, claim: ClaimSeen, step: Save, halting: Callable[[], None]
@@ -141,17 +141,19 @@ class Files:
             tenant=claim.tenant,
             workload=claim.workload,
             base=step.base,
-            turn=step.round,
+            epoch=step.epoch,
             keep=step.keep,
             clean=step.clean,
             halting=halting,
         )
-        log.info("instance.saved", pod=pod.name, version=saved.digest, aside=saved.aside)
-        self.memory.saved.note(key, frozen_as(pod, step.round), saved)
+        log.info(
+            "instance.saved", pod=pod.name, version=saved.digest, side_version=saved.side_version
+        )
+        self.memory.saved.note(key, frozen_as(pod, step.epoch), saved)
 
     async def thaw(self, key: Key, step: Thaw) -> None:
-        await self.snapshots.thaw(step.pod.name, step.pod.uid, turn=step.round)
-        self.memory.thawed.note(key, frozen_as(step.pod, step.round), True)
+        await self.snapshots.thaw(step.pod.name, step.pod.uid, epoch=step.epoch)
+        self.memory.thawed.note(key, frozen_as(step.pod, step.epoch), True)
 
     async def run_hook(self, key: Key, claim: Claim | None, step: RunHook) -> None:
         """Run the command once for its turn; a failure that does not count is told as an Event."""

@@ -2,7 +2,7 @@
 
 step ─► Jobs.run ─► done within a moment ─► the pass goes on
                 └─► it goes on by itself  ─► at its end the claim is woken for another pass
-bug  ─► logged, told to whoever began it ─► a setback, so that the pass after it waits
+bug  ─► logged, told to whoever began it ─► a failure, so that the pass after it waits
 Save ─► a place (places.py): so many at a time, until then it is `QUEUED`
 
 A worker that waited for every save would be one of sixteen, and fifty tenants that hibernate at
@@ -95,9 +95,9 @@ class Jobs:
         A pass that waits has its place among those that are under way (priority.py), so
         only what somebody waits for is waited for here.
 
-        It goes on whoever is no longer interested. What goes wrong in it is a setback, noted by
+        It goes on whoever is no longer interested. What goes wrong in it is a failure, noted by
         the work itself; anything else is a bug, logged, and told to `failed` before the claim is
-        woken. That must be a setback too: woken without one, the claim would begin it again at
+        woken. That must be a failure too: woken without one, the claim would begin it again at
         once, and so on.
         """
         task = asyncio.create_task(work, name=f"{name} {key.name}")

@@ -89,7 +89,7 @@ class Rivals:
     async def _lease(self, claim: ClaimSeen) -> Lease | None:
         name = claim_lease_name(claim.tenant, claim.workload)
         # Its own sign may have been written ahead: so must the other's be read.
-        return await self._client.find(LEASES, name, ahead=True)
+        return await self._client.find(LEASES, name, deferred=True)
 
     async def _drop(self, lease: Lease) -> None:
         meta = lease.metadata

@@ -16,14 +16,14 @@ from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.deciding.status import (
     DISK_FULL,
     IDENTITY_DELIVERED,
-    farewell,
+    begin_release,
     is_true,
-    leave,
     moved,
+    release_reason,
     with_disk,
     with_instance,
 )
-from boilerhouse.tenancy.claims.deciding.trying import NOW, patiently
+from boilerhouse.tenancy.claims.deciding.trying import NOW, with_backoff
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus, Endpoint
 from boilerhouse.tenancy.claims.seen import (
@@ -46,14 +46,14 @@ LOOK_AGAIN = timedelta(seconds=5)  # at an instance that is not ready
 def keep(seen: Seen, claim: ClaimSeen) -> Plan:
     """Return what an Active claim needs, or how it ends."""
     if claim.leaving:
-        return leave(claim, "Releasing", farewell(claim))
+        return begin_release(claim, "Releasing", release_reason(claim))
     pod = seen.pod
     lost = what_became(claim, pod)
     if pod is None or lost:
-        return leave(claim, "InstanceLost", f"instance {claim.status.instance_id} {lost}")
+        return begin_release(claim, "InstanceLost", f"instance {claim.status.instance_id} {lost}")
     if seen.cordoned:
         # In use or not: what is saved now comes back elsewhere, what a drain ends may not.
-        return leave(claim, "NodeCordoned", f"the node {seen.cordoned} is cordoned")
+        return begin_release(claim, "NodeCordoned", f"the node {seen.cordoned} is cordoned")
     spec = None if seen.workload is None else seen.workload.spec
     told = _told(seen, claim, pod)
     if told is not None:
@@ -109,7 +109,7 @@ def _told(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> WriteStatus[ClaimS
 def _deliver(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Do[Step] | Wait:
     if is_true(claim.status.conditions, IDENTITY_DELIVERED):
         return Wait("")
-    return patiently(seen, DeliverIdentity(pod.name, pod.uid))
+    return with_backoff(seen, DeliverIdentity(pod.name, pod.uid))
 
 
 def _usage(seen: Seen, pod: InstanceSeen, spec: WorkloadSpec | None) -> Do[Step] | Wait:
@@ -132,4 +132,4 @@ def _idle(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | 
             return NoteActivity()
     assert idle is not None, "nothing is idle without a rule for it"
     # S3: destroy skips extraction. Activity that races this makes the write fail.
-    return leave(claim, "Idle", found.why, drop=idle.action == IdleAction.DESTROY)
+    return begin_release(claim, "Idle", found.why, drop=idle.action == IdleAction.DESTROY)

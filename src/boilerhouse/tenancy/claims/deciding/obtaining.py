@@ -21,17 +21,17 @@ from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.tenancy.claims import intent as intents
 from boilerhouse.tenancy.claims.deciding import restoring
 from boilerhouse.tenancy.claims.deciding.status import (
+    begin_release,
     failed,
-    farewell,
-    leave,
     moved,
     recovered,
-    said,
+    release_reason,
     unusable,
     with_disk,
     with_instance,
+    write_if_changed,
 )
-from boilerhouse.tenancy.claims.deciding.trying import NOW, attempt, setback_of, waiting
+from boilerhouse.tenancy.claims.deciding.trying import NOW, failure_of, run_or_fail, waiting
 from boilerhouse.tenancy.claims.intent import Intent
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import Endpoint
@@ -82,7 +82,7 @@ class _Usable:
 def obtain(seen: Seen, claim: ClaimSeen) -> Plan:
     """Return what brings the claim closer to Active, or says why it is not."""
     if claim.leaving:
-        return leave(claim, "Releasing", farewell(claim))
+        return begin_release(claim, "Releasing", release_reason(claim))
     in_error = claim.status.phase == ClaimPhase.ERROR
     match _next(seen, claim):
         case _Usable(pod):
@@ -90,19 +90,19 @@ def obtain(seen: Seen, claim: ClaimSeen) -> Plan:
                 return recovered(seen, claim, "")
             return _activate(seen, claim, pod)
         case _Starting(detail, again_in):
-            if in_error and seen.setback is not None and seen.setback.step in seen.busy:
+            if in_error and seen.failure is not None and seen.failure.step in seen.busy:
                 return Wait(detail, LOOK_AGAIN)  # once more what made it an Error
             if in_error:
                 return recovered(seen, claim, detail)
-            plan = said(claim, ClaimPhase.PENDING, "Starting", detail)
+            plan = write_if_changed(claim, ClaimPhase.PENDING, "Starting", detail)
             return plan or Wait(detail or "the instance is starting", again_in or LOOK_AGAIN)
         case _Blocked(reason, detail):
             return failed(seen, claim, reason, detail) or Wait(detail)
         case Do(steps):
-            return attempt(seen, claim, *steps)
+            return run_or_fail(seen, claim, *steps)
         case Wait(why) as wait:  # for the workload: in Error as well, or the phase would flap
             detail = claim.status.detail if in_error else why
-            return said(claim, claim.status.phase, "Waiting", detail) or wait
+            return write_if_changed(claim, claim.status.phase, "Waiting", detail) or wait
         case other:
             return other
 
@@ -130,7 +130,7 @@ def _next(seen: Seen, claim: ClaimSeen) -> Plan | _Blocked | _Starting | _Usable
     beside: tuple[Step, ...] = look_up if seen.sole else (LookForRival(), *look_up)
     if pod is None:
         # A cold Pod that is refused may be replaced by a warm one: there is nothing to abandon.
-        refused = seen.setback is not None and seen.setback.step == CreatePod.__name__
+        refused = seen.failure is not None and seen.failure.step == CreatePod.__name__
         if intent.uid or (refused and seen.spare is not None):
             return _choice(seen, claim)
         if look_up:
@@ -215,8 +215,8 @@ def _ready(
             return _Usable(pod)
         if RunHook.__name__ not in seen.busy:
             return Do((hook,))
-        setback = setback_of(seen, RunHook)
-        return _Starting("its hook runs" if setback is None else waiting(setback))
+        failure = failure_of(seen, RunHook)
+        return _Starting("its hook runs" if failure is None else waiting(failure))
     if pod.image_failure:
         left = IMAGE_PATIENCE - pod.waited
         detail = f"the image does not arrive: {pod.image_failure}"
@@ -228,8 +228,8 @@ def _ready(
 
 
 def _has_rival(seen: Seen) -> bool:
-    setback = seen.setback
-    return setback is not None and setback.step == LookForRival.__name__ and setback.refused
+    failure = seen.failure
+    return failure is not None and failure.step == LookForRival.__name__ and failure.refused
 
 
 def _bad_tenant(claim: ClaimSeen) -> _Blocked:

@@ -20,24 +20,24 @@ from msgspec import structs
 
 from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.tenancy.claims.deciding.epochs import DELAYS, TRIES, release_of
+from boilerhouse.tenancy.claims.deciding.epochs import failed as failed_round
 from boilerhouse.tenancy.claims.deciding.keeping import what_became
-from boilerhouse.tenancy.claims.deciding.rounds import DELAYS, TRIES, release_of
-from boilerhouse.tenancy.claims.deciding.rounds import failed as failed_round
 from boilerhouse.tenancy.claims.deciding.status import (
     DISK_FULL,
     INSTANCE_READY,
     SAID,
     SAVED_IN_PART,
     SNAPSHOT_CONFLICT,
+    begin_release,
     is_true,
-    leave,
     moved,
-    said,
     stating,
     with_disk,
     with_instance,
+    write_if_changed,
 )
-from boilerhouse.tenancy.claims.deciding.trying import NOW, patiently, setback_of
+from boilerhouse.tenancy.claims.deciding.trying import NOW, failure_of, with_backoff
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus, Release, SnapshotRefs
 from boilerhouse.tenancy.claims.seen import (
@@ -74,7 +74,7 @@ def release(seen: Seen, claim: ClaimSeen) -> Plan:
             if pod.terminating and not pod.grace:
                 return Wait(f"instance {pod.name} is stopping")
             plan = _saving(seen, claim, pod) if _must_save(claim, pod) else None
-            return plan or patiently(seen, DeletePod(pod, claim.status.detail))
+            return plan or with_backoff(seen, DeletePod(pod, claim.status.detail))
     return _released(seen, claim)
 
 
@@ -102,15 +102,15 @@ def _saving(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
             return Wait("the instance was told to stop by somebody else", left)
     spec = None if seen.workload is None else seen.workload.spec
     step = _hook(seen, claim, pod, spec) or _look_up(seen, claim) or _save(seen, claim, pod, spec)
-    setback = setback_of(seen, step)
+    failure = failure_of(seen, step)
     # A Pod that is going anyway is saved while it can be: its grace is all the time there is.
     final = pod.terminating or bool(refs.saved)
-    if setback is not None and setback.count >= TRIES and not final:
-        status = moved(claim, ClaimPhase.RELEASE_FAILED, f"the files are not saved: {setback.why}")
+    if failure is not None and failure.count >= TRIES and not final:
+        status = moved(claim, ClaimPhase.RELEASE_FAILED, f"the files are not saved: {failure.why}")
         asked = claim.leaving
-        round_ = failed_round(claim.status, setback.why, seen.now, tries=setback.count, asked=asked)
+        round_ = failed_round(claim.status, failure.why, seen.now, tries=failure.count, asked=asked)
         return WriteStatus(structs.replace(status, release=round_), "ReleaseFailed")
-    return patiently(seen, step)
+    return with_backoff(seen, step)
 
 
 def _look_up(seen: Seen, claim: ClaimSeen) -> LookUpSnapshot | None:
@@ -132,7 +132,7 @@ def _save(seen: Seen, claim: ClaimSeen, pod: InstanceSeen, spec: WorkloadSpec | 
     keep = Filesystem().keep_versions if spec is None else spec.filesystem.keep_versions
     refs = _refs(seen, claim)
     clean = refs.base != "" and not claim.resume
-    return Save(pod, refs.base, release_of(claim.status).round, keep, clean)
+    return Save(pod, refs.base, release_of(claim.status).epoch, keep, clean)
 
 
 def _hook(
@@ -149,7 +149,7 @@ def _hook(
         given.command,
         timedelta(seconds=given.timeout_seconds),
         given.on_failure == OnFailure.FAIL and not frozen,
-        str(release_of(claim.status).round),
+        str(release_of(claim.status).epoch),
     )
 
 
@@ -164,7 +164,7 @@ def _written_down(
     if saved.skipped:
         reason, left = SAVED_IN_PART, f"not in any snapshot: {'; '.join(saved.skipped)}"
         status = stating(seen, status, reason, ConditionStatus.TRUE, "LeftOut", left[:SAID])
-    if not saved.aside:
+    if not saved.side_version:
         return WriteStatus(status, reason)
     why = (
         f"version {saved.digest} is kept beside the current one, which came to be while the"
@@ -200,17 +200,17 @@ def _loss(seen: Seen, claim: ClaimSeen) -> str:
 def let_go(seen: Seen, claim: ClaimSeen) -> Plan:
     """Return what is left to do about a Released claim."""
     if claim.held:
-        return patiently(seen, RemoveFinalizer())
+        return with_backoff(seen, RemoveFinalizer())
     if claim.deleting:
         return _held_by_others(claim) if claim.finalizers else Wait("released")
     if claim.release:
-        return patiently(seen, DeleteClaim())
+        return with_backoff(seen, DeleteClaim())
     spec = None if seen.workload is None else seen.workload.spec
     at = release_of(claim.status).released_at
     if spec is None or spec.idle.released_ttl_seconds is None or at is None:
         return Wait("released")
     left = at + timedelta(seconds=spec.idle.released_ttl_seconds) - seen.now
-    return patiently(seen, DeleteClaim()) if left <= NOW else Wait("released", left)
+    return with_backoff(seen, DeleteClaim()) if left <= NOW else Wait("released", left)
 
 
 def _held_by_others(claim: ClaimSeen) -> Plan:
@@ -220,7 +220,7 @@ def _held_by_others(claim: ClaimSeen) -> Plan:
         f"{cause}{_HELD}{', '.join(claim.finalizers)}, which another controller must take off"
         " before the tenant can claim again"
     )
-    return said(claim, ClaimPhase.RELEASED, "HeldByFinalizer", detail) or Wait(detail)
+    return write_if_changed(claim, ClaimPhase.RELEASED, "HeldByFinalizer", detail) or Wait(detail)
 
 
 def stay(seen: Seen, claim: ClaimSeen) -> Plan:
@@ -228,18 +228,18 @@ def stay(seen: Seen, claim: ClaimSeen) -> Plan:
     pod, past = seen.pod, release_of(claim.status)
     if pod is None or not claim.owns(pod) or pod.ended:
         lost = f"instance {claim.status.instance_id} {what_became(claim, pod)}"
-        return leave(claim, "InstanceLost", f"{past.cause}; {lost}")
+        return begin_release(claim, "InstanceLost", f"{past.cause}; {lost}")
     if claim.force:
-        return leave(claim, "Forced", f"{past.cause}; by force", drop=True)
-    if claim.again > past.round and not claim.leaving and not pod.terminating:
+        return begin_release(claim, "Forced", f"{past.cause}; by force", drop=True)
+    if claim.again > past.epoch and not claim.leaving and not pod.terminating:
         return _back(seen, claim, pod)
     asked_now = claim.leaving and not past.asked
-    if pod.terminating or asked_now or claim.retry == past.round or past.next_try_at is None:
-        return leave(claim, "Retrying", past.cause)
+    if pod.terminating or asked_now or claim.retry == past.epoch or past.next_try_at is None:
+        return begin_release(claim, "Retrying", past.cause)
     # No longer than the longest, whatever became of the clock.
     left = min(past.next_try_at - seen.now, DELAYS[-1])
     if left <= NOW:
-        return leave(claim, "Retrying", past.cause)
+        return begin_release(claim, "Retrying", past.cause)
     return Wait(claim.status.detail, left)
 
 
@@ -247,7 +247,7 @@ def _back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan:
     """Give the tenant its instance back, with everything that is in it."""
     step: Step = Thaw(pod, claim.again)
     if not seen.thawed:
-        return patiently(seen, step)
+        return with_backoff(seen, step)
     spec = None if seen.workload is None else seen.workload.spec
     if spec is not None and seen.usage is not None and seen.usage.due_in <= NOW:
         # Its disk may have filled up since: who claims is told so, and not that it is not ready.
@@ -256,7 +256,7 @@ def _back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan:
     refs = claim.status.snapshot
     status = structs.replace(
         status,
-        release=Release(round=claim.again),
+        release=Release(epoch=claim.again),
         snapshot=None if refs is None else structs.replace(refs, saved=""),
     )
     status = with_disk(seen, with_instance(seen, status, pod))

@@ -25,7 +25,7 @@ from boilerhouse.core.condition import ConditionStatus
 from boilerhouse.core.names import RESTORE_PREVIOUS
 from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.deciding.status import DATA_RESTORED, moved, stating
-from boilerhouse.tenancy.claims.deciding.trying import setback_of, waiting
+from boilerhouse.tenancy.claims.deciding.trying import failure_of, waiting
 from boilerhouse.tenancy.claims.model import ClaimStatus, SnapshotRefs, Source
 from boilerhouse.tenancy.claims.seen import (
     ClaimSeen,
@@ -105,7 +105,7 @@ def bring_back(seen: Seen, claim: ClaimSeen, pod: InstanceSeen) -> Plan | None:
             return Wait("the instance starts again with the tenant's files")
         return None
     if Restore.__name__ in seen.busy:
-        failed = setback_of(seen, Restore)
+        failed = failure_of(seen, Restore)
         return Wait("the tenant's files are being restored" if failed is None else waiting(failed))
     if not (pod.ip and pod.agent_runs):
         return None  # it is starting, which is told elsewhere

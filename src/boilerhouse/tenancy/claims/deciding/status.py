@@ -10,7 +10,7 @@ from msgspec import structs
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
 from boilerhouse.core.plan import WriteStatus
 from boilerhouse.node.agent.disk.limit import Shortage
-from boilerhouse.tenancy.claims.deciding.rounds import opened
+from boilerhouse.tenancy.claims.deciding.epochs import opened
 from boilerhouse.tenancy.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus
 from boilerhouse.tenancy.claims.seen import ClaimSeen, Seen, UsageSeen
@@ -52,11 +52,13 @@ def moved(claim: ClaimSeen, phase: ClaimPhase, detail: str) -> ClaimStatus:
     )
 
 
-def go(claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str) -> WriteStatus[ClaimStatus]:
+def transition(
+    claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
+) -> WriteStatus[ClaimStatus]:
     return WriteStatus(moved(claim, phase, detail), reason)
 
 
-def leave(
+def begin_release(
     claim: ClaimSeen, reason: str, detail: str, *, drop: bool = False
 ) -> WriteStatus[ClaimStatus]:
     """Begin a round of release, `detail` says why; `drop`: without saving."""
@@ -65,11 +67,11 @@ def leave(
     return WriteStatus(structs.replace(status, release=release), reason)
 
 
-def said(
+def write_if_changed(
     claim: ClaimSeen, phase: ClaimPhase, reason: str, detail: str
 ) -> WriteStatus[ClaimStatus] | None:
     """Write the phase with its detail; None if the status says so already."""
-    plan = go(claim, phase, reason, detail)
+    plan = transition(claim, phase, reason, detail)
     return None if plan.status == claim.status else plan
 
 
@@ -241,7 +243,7 @@ def error_reason(status: ClaimStatus) -> str:
     return "ClaimError" if ready is None else ready.reason
 
 
-def farewell(claim: ClaimSeen) -> str:
+def release_reason(claim: ClaimSeen) -> str:
     """Say who wanted the claim to go."""
     done = "deleted" if claim.deleting else "released"
     return f"{done} before it became Active" if claim.status.claimed_at is None else done

@@ -1,6 +1,6 @@
 """Steps that fail: when they are tried again, and when the claim says so. Pure.
 
-steps + the setback of the last try ─► Do now | Wait until its time | Error
+steps + the failure of the last try ─► Do now | Wait until its time | Error
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from boilerhouse.core.plan import Do, Wait
-from boilerhouse.core.setback import Setback
-from boilerhouse.tenancy.claims.deciding.status import failed, said
+from boilerhouse.core.stepfailure import StepFailure
+from boilerhouse.tenancy.claims.deciding.status import failed, write_if_changed
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.seen import ClaimSeen, Plan, Seen, Step
 
@@ -32,41 +32,41 @@ _WAITING = {
 }
 
 
-def attempt(seen: Seen, claim: ClaimSeen, *steps: Step) -> Plan:
+def run_or_fail(seen: Seen, claim: ClaimSeen, *steps: Step) -> Plan:
     """Try steps; say so in the status when they are refused or have failed too often."""
-    setback = setback_of(seen, *steps)
+    failure = failure_of(seen, *steps)
     in_error = claim.status.phase == ClaimPhase.ERROR
-    if setback is not None and (setback.refused or setback.count >= ATTEMPTS):
-        common = "Refused" if setback.refused else "StepFails"
-        plan = failed(seen, claim, REASONS.get(setback.step, common), setback.why)
+    if failure is not None and (failure.refused or failure.count >= ATTEMPTS):
+        common = "Refused" if failure.refused else "StepFails"
+        plan = failed(seen, claim, REASONS.get(failure.step, common), failure.why)
         if plan is not None:
             return plan
-    elif setback is not None and setback.step in _WAITING and not in_error:
+    elif failure is not None and failure.step in _WAITING and not in_error:
         # Long before it is an Error: somebody may wait.
-        plan = said(claim, claim.status.phase, REASONS[setback.step], waiting(setback))
+        plan = write_if_changed(claim, claim.status.phase, REASONS[failure.step], waiting(failure))
         if plan is not None:
             return plan
-    return patiently(seen, *steps)
+    return with_backoff(seen, *steps)
 
 
-def waiting(setback: Setback) -> str:
+def waiting(failure: StepFailure) -> str:
     """Say what a claim waits for whose step has failed."""
-    why = setback.why.removeprefix(f"{setback.step}: ")
-    return f"{_WAITING[setback.step]}: {why}"
+    why = failure.why.removeprefix(f"{failure.step}: ")
+    return f"{_WAITING[failure.step]}: {why}"
 
 
-def patiently(seen: Seen, *steps: Step) -> Do[Step] | Wait:
+def with_backoff(seen: Seen, *steps: Step) -> Do[Step] | Wait:
     """Try steps, unless one of them has just failed: then when its time has come."""
-    setback = setback_of(seen, *steps)
-    if setback is not None and setback.due_in > NOW:
-        return Wait(setback.why, setback.due_in)
+    failure = failure_of(seen, *steps)
+    if failure is not None and failure.due_in > NOW:
+        return Wait(failure.why, failure.due_in)
     return Do(steps)
 
 
-def setback_of(seen: Seen, *steps: Step | type[Step]) -> Setback | None:
+def failure_of(seen: Seen, *steps: Step | type[Step]) -> StepFailure | None:
     """Return how one of these steps, or kinds of steps, failed the last time."""
-    setback = seen.setback
-    if setback is None:
+    failure = seen.failure
+    if failure is None:
         return None
     kinds = (step if isinstance(step, type) else type(step) for step in steps)
-    return setback if any(kind.__name__ == setback.step for kind in kinds) else None
+    return failure if any(kind.__name__ == failure.step for kind in kinds) else None

@@ -14,11 +14,11 @@ from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
 from boilerhouse.core.clock import Clock, Random
-from boilerhouse.core.setback import Setback
+from boilerhouse.core.stepfailure import StepFailure
 from boilerhouse.node.agent.disk.limit import Shortage
 from boilerhouse.platform.kube.resources import Key
-from boilerhouse.platform.loop.setbacks import Setbacks
-from boilerhouse.tenancy.claims.deciding.rounds import release_of
+from boilerhouse.platform.loop.stepfailures import StepFailures
+from boilerhouse.tenancy.claims.deciding.epochs import release_of
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.seen import ClaimSeen, LookUpSnapshot, Save, SavedSeen, UsageSeen
 from boilerhouse.tenancy.idle.verdict import ChangesSeen
@@ -70,10 +70,10 @@ class _Looked(NamedTuple):
 
 
 class Memory:
-    def __init__(self, clock: Clock, chance: Random) -> None:
+    def __init__(self, clock: Clock, rng: Random) -> None:
         self._clock = clock
-        self._chance = chance
-        self.setbacks: Setbacks[Key] = Setbacks(clock, chance)
+        self._rng = rng
+        self.failures: StepFailures[Key] = StepFailures(clock, rng)
         self.sole: Results[bool] = Results()  # of `looked_at`
         self.delivered: Results[bool] = Results()  # of a life of the agent
         self.stored: Results[str] = Results()  # of the claim's UID
@@ -88,21 +88,21 @@ class Memory:
         self._usage: Results[_Looked] = Results()  # of the Pod's UID
         self._failing: Results[bool] = Results()  # of `_failing_at`
 
-    def setback(self, key: Key, claim: ClaimSeen) -> Setback | None:
+    def failure(self, key: Key, claim: ClaimSeen) -> StepFailure | None:
         """Return how the claim's step failed, in this round and with this version of its files."""
-        setback = self.setbacks.of(key)
-        if setback is None or not self._failing.get(key, _failing_at(claim)):
+        failure = self.failures.of(key)
+        if failure is None or not self._failing.get(key, _failing_at(claim)):
             return None
-        return setback
+        return failure
 
     def fail(
         self, key: Key, claim: ClaimSeen | None, step: str, why: str, *, refused: bool
     ) -> None:
         """A step failed. What was refused stays refused, whatever else fails beside it."""
         if claim is not None:
-            before = self.setback(key, claim)
+            before = self.failure(key, claim)
             if before is None:
-                self.setbacks.clear(key)
+                self.failures.clear(key)
             elif before.refused and before.step != step and not refused:
                 return
             self._failing.note(key, _failing_at(claim), True)
@@ -113,7 +113,7 @@ class Memory:
             and claim.status.phase == ClaimPhase.RELEASING
         )
         longer = SAVING if saving else 1.0
-        self.setbacks.note(key, step, why, refused=refused, longer=longer)
+        self.failures.note(key, step, why, refused=refused, longer=longer)
 
     def usage(self, key: Key, pod: InstanceSeen, *, was_full: bool = False) -> UsageSeen:
         """Return the last known disk use; the first look comes some time after the first sight.
@@ -124,7 +124,7 @@ class Memory:
         now = self._clock.monotonic()
         noted = self._usage.get(key, pod.uid)
         if noted is None:
-            period = USAGE_PERIOD * self._chance.uniform(0.5, 1.0)
+            period = USAGE_PERIOD * self._rng.uniform(0.5, 1.0)
             noted = _Looked(None, False, False, now - USAGE_SOON, now + period)
             self._usage.note(key, pod.uid, noted)
         due = noted.due
@@ -152,12 +152,12 @@ class Memory:
 
     def try_again(self, key: Key) -> None:
         """Somebody wants it tried now, whatever failed before."""
-        self.setbacks.clear(key)
+        self.failures.clear(key)
         self.corrupt.forget(key)
 
     def forget(self, key: Key) -> None:
         """The claim is gone."""
-        self.setbacks.clear(key)
+        self.failures.clear(key)
         for table in vars(self).values():
             if isinstance(table, Results):
                 table.forget(key)
@@ -182,7 +182,7 @@ def frozen_as(pod: InstanceSeen, number: int) -> str:
 
 
 def _failing_at(claim: ClaimSeen) -> str:
-    """Say what a setback is of: one version that could not be restored says nothing of another."""
+    """Say what a failure is of: one version that could not be restored says nothing of another."""
     refs = claim.status.snapshot
     version = "" if refs is None else refs.restored
-    return f"{claim.uid}/{release_of(claim.status).round}/{version}"
+    return f"{claim.uid}/{release_of(claim.status).epoch}/{version}"

@@ -26,13 +26,13 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
-from boilerhouse.platform.kube.news import News
+from boilerhouse.platform.kube.notifier import ChangeNotifier
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import AlreadyExists, NotFound
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.tenancy.claims import build
 from boilerhouse.tenancy.claims.decide import INSTANCE_READY
-from boilerhouse.tenancy.claims.deciding.rounds import release_of
+from boilerhouse.tenancy.claims.deciding.epochs import release_of
 from boilerhouse.tenancy.claims.deciding.status import CRASH_LOOP, is_frozen
 from boilerhouse.tenancy.claims.intent import cold
 from boilerhouse.tenancy.claims.machine import ClaimPhase
@@ -130,7 +130,7 @@ class Acquirer:
     spares: Spares
     memory: Memory
     controller: Controller[Key, Seen, Plan]
-    news: News[Claim]
+    notifier: ChangeNotifier[Claim]
     clock: Clock
     holdings: Holdings
     touched: Callable[[Claim], None] = lambda claim: None
@@ -241,7 +241,7 @@ class Acquirer:
         )
         try:
             # Whoever is answered has it on disk: it is Active by then, in Error, or `_on_disk`.
-            made = await self.client.create(CLAIMS, body, ahead=True)
+            made = await self.client.create(CLAIMS, body, deferred=True)
         except AlreadyExists:
             self.spares.give_back(key)
             await self.writer.refresh(key.name)
@@ -260,7 +260,7 @@ class Acquirer:
             return None
 
     async def _have_back(self, claim: Claim) -> Claim:
-        """Say on a Claim whose release failed that its tenant wants the instance; see rounds.py.
+        """Say on a Claim whose release failed that its tenant wants the instance; see epochs.py.
 
         Whatever happened to the Claim meanwhile is looked at by whoever called.
         """
@@ -280,7 +280,7 @@ class Acquirer:
 
     async def _settled(self, key: Key) -> Claim | None:
         """Wait until there is something to answer; None when the Claim is gone or spent."""
-        await self.news.until(key, lambda: self._has_answer(key))
+        await self.notifier.wait_until(key, lambda: self._has_answer(key))
         claim = self.claims.cache.get(key)
         if claim is not None and phase_of(claim) == ClaimPhase.RELEASED:
             if key.name == names.claim_name(*tenancy(claim)):
@@ -336,7 +336,7 @@ def _is_to_be_had_back(claim: Claim) -> bool:
     if phase_of(claim) != ClaimPhase.RELEASE_FAILED:
         return False
     seen = claim_seen(claim)
-    return not seen.deleting and (seen.release or seen.again <= release_of(seen.status).round)
+    return not seen.deleting and (seen.release or seen.again <= release_of(seen.status).epoch)
 
 
 def _is_lost_to_us(claim: Claim) -> bool:

@@ -22,7 +22,7 @@ from boilerhouse.core.condition import ConditionStatus, find
 from boilerhouse.core.difference import bound
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
-from boilerhouse.platform.kube.news import News
+from boilerhouse.platform.kube.notifier import ChangeNotifier
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.platform.kube.status import Conflict, NotFound
 from boilerhouse.platform.loop.controller import Controller
@@ -52,14 +52,14 @@ class NotFailed(Exception):
 class ReleaseAnswer:
     """How far the release has come when the caller is answered.
 
-    `saved`: digest of the version that was saved; "" if none was. `aside`: why it is not the
+    `saved`: digest of the version that was saved; "" if none was. `side_version`: why it is not the
     current one; "" if it is. `left_out`: what no archive can keep, if there was such.
     """
 
     phase: ClaimPhase
     detail: str
     saved: str = ""
-    aside: str = ""
+    side_version: str = ""
     left_out: str = ""
     release: Release | None = None  # attempts and the next try, of one that failed
 
@@ -69,7 +69,7 @@ class Releaser:
     client: Client
     claims: Informer[Claim]
     controller: Controller[Key, Seen, Plan]
-    news: News[Claim]
+    notifier: ChangeNotifier[Claim]
     clock: Clock
     holdings: Holdings
     gate: Gate
@@ -147,7 +147,7 @@ class Releaser:
                     await self.gate.turn()
                     with self.gate.background():
                         await self.controller.run_until(key, is_over)
-                await self.news.until(key, is_over)
+                await self.notifier.wait_until(key, is_over)
         found = self.claims.cache.get(key)
         gone = found is None or found.metadata.uid != claim.metadata.uid
         return _answer(last.status or ClaimStatus(), gone)

@@ -30,8 +30,8 @@ async def test_a_call_in_flight_is_told(rest: Rest) -> None:
     """A command that runs keeps the instance, and no moment is named at which it would go."""
     await rest.world.ready_workload(idle={"timeoutSeconds": 600, "action": "destroy"})
     await rest.claim("alice")
-    claim = next(iter(rest.house.informers.claims.cache.values()))
-    async with rest.house.activity.busy(claim):
+    claim = next(iter(rest.services.informers.claims.cache.values()))
+    async with rest.services.activity.busy(claim):
         body = (await rest.get(PATH)).json()
     assert (body["inFlight"], body["state"]) == (1, "active")
     assert body["why"] == "1 call is in flight"
@@ -43,9 +43,9 @@ async def test_a_note_from_the_future_has_no_age(rest: Rest) -> None:
     """It is told as what it is, and does not count."""
     await rest.world.ready_workload(idle={"timeoutSeconds": 600})
     await rest.claim("alice")
-    claim = next(iter(rest.house.informers.claims.cache.values()))
+    claim = next(iter(rest.services.informers.claims.cache.values()))
     note = {"metadata": {"annotations": {names.LAST_ACTIVITY: "2098-01-01T00:00:00Z"}}}
-    rest.house.informers.claims.observe(
+    rest.services.informers.claims.observe(
         await rest.world.client.merge_patch(CLAIMS, claim.metadata.name, note)
     )
     noted = (await rest.get(PATH)).json()["signals"][1]

@@ -36,9 +36,9 @@ def store(tmp_path: Path) -> ImageStore:
 
 @pytest.fixture
 async def http(rest: Rest, store: ImageStore) -> AsyncIterator[httpx2.AsyncClient]:
-    """The API of a house that has an image store."""
-    house = dataclasses.replace(rest.house, shelf=LocalImages(store))
-    asgi = httpx2.ASGITransport(app=application(house))
+    """The API of a services that has an image store."""
+    services = dataclasses.replace(rest.services, shelf=LocalImages(store))
+    asgi = httpx2.ASGITransport(app=application(services))
     async with httpx2.AsyncClient(transport=asgi, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 
@@ -134,16 +134,16 @@ async def test_a_server_that_stops_does_not_wait_for_an_import(
     rest: Rest, store: ImageStore, tmp_path: Path
 ) -> None:
     """It answers 503 at once, and clears away what was unpacked by then."""
-    house = dataclasses.replace(rest.house, shelf=LocalImages(store))
+    services = dataclasses.replace(rest.services, shelf=LocalImages(store))
     content = endless_archive(tmp_path / "endless.tar").read_bytes()
     async with (
-        serving(house, bind("127.0.0.1", [0])) as address,
+        serving(services, bind("127.0.0.1", [0])) as address,
         httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=60) as client,
     ):
         asked = asyncio.create_task(client.post("/images", content=content))
         await asyncio.to_thread(until_unpacking, tmp_path / "images")
         assert (await client.get("/images")).json() == []
-        house.streams.end()
+        services.streams.end()
         answer = await asked
     assert (answer.status_code, answer.json()["code"]) == (503, "ShuttingDown")
     assert {path.name for path in (tmp_path / "images").rglob("*")} == {"layers", "config"}
@@ -158,11 +158,11 @@ async def test_a_cluster_has_no_image_store(rest: Rest) -> None:
 @pytest.mark.processes
 async def test_the_command_line_of_images(rest: Rest, archive: Path, store: ImageStore) -> None:
     """`image import`, `ls` and `rm`, with bodies beyond what other calls may send."""
-    house = dataclasses.replace(rest.house, shelf=LocalImages(store))
+    services = dataclasses.replace(rest.services, shelf=LocalImages(store))
     big = docker_archive(
         archive.with_name("big.tar"), [layer([entry("big", b"y" * (4 << 20))])], ["big:1"]
     )
-    async with serving(house, bind("127.0.0.1", [0])) as address:
+    async with serving(services, bind("127.0.0.1", [0])) as address:
 
         async def run(*arguments: str) -> Result:
             env = {"BOILERHOUSE_URL": address}
@@ -183,7 +183,7 @@ async def test_why_tells_what_a_claim_waits_for(rest: Rest) -> None:
     """`boilerhouse why claim/…` in sentences; what was never looked at is not found."""
     await rest.world.ready_workload()
     name = (await rest.claim("alice")).json()["claim"]
-    async with serving(rest.house, bind("127.0.0.1", [0])) as address:
+    async with serving(rest.services, bind("127.0.0.1", [0])) as address:
 
         async def run(*arguments: str) -> Result:
             env = {"BOILERHOUSE_URL": address}

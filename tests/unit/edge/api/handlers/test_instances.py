@@ -103,7 +103,7 @@ async def test_a_command_waits_until_the_instance_knows_whose_it_is(
     assert (await running).json()["stdout"] == "hi\n"
     assert [told for told, _ in rest.world.identities.told] == [name]
     rest.world.identities.unreachable = True
-    monkeypatch.setattr("boilerhouse.edge.api.house.INTRODUCTION", timedelta(seconds=0.05))
+    monkeypatch.setattr("boilerhouse.edge.api.services.IDENTITY_WAIT", timedelta(seconds=0.05))
     name = (await rest.claim("bob")).json()["instanceId"]
     assert (await run(rest, name, "echo", "hi")).status_code == 200
 
@@ -202,7 +202,7 @@ async def test_bad_commands_are_400(rest: Rest, instance: str) -> None:
 async def test_too_many_commands_are_429(rest: Rest, instance: str) -> None:
     """Who finds no free place is told when to come again."""
     crowd = Shares("commands", 1)
-    object.__setattr__(rest.house, "commands", crowd)
+    object.__setattr__(rest.services, "commands", crowd)
     with crowd.place(AN_ADMIN):
         answer = await run(rest, instance, "echo")
     assert answer.status_code == 429

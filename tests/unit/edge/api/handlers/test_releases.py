@@ -28,7 +28,7 @@ def files() -> Files:
 
 @pytest.fixture
 async def rest(tmp_path: Path, files: Files) -> AsyncIterator[Rest]:
-    """A house whose instances have files to save."""
+    """A services whose instances have files to save."""
     async with opened_rest(tmp_path / "data", files=files) as opened:
         await opened.world.ready_workload(filesystem={"overlayDirs": ["/workspace"]})
         yield opened
@@ -69,7 +69,7 @@ async def test_nothing_is_run_in_an_instance_that_is_being_saved(rest: Rest, fil
     name = (await rest.claim("alice")).json()["instanceId"]
     files.gate = asyncio.Event()
     releasing = asyncio.create_task(rest.post(RELEASE, WEB))
-    claims = rest.house.informers.claims.cache
+    claims = rest.services.informers.claims.cache
     await soon(lambda: [phase_of(claim) for claim in claims.values()] == ["Releasing"])
     answer = await rest.post(f"/instances/{name}/exec", {"command": ["echo"]})
     assert (answer.status_code, answer.json()["code"]) == (409, "InstanceHalted")
@@ -81,14 +81,14 @@ async def test_nothing_is_run_in_an_instance_that_is_being_saved(rest: Rest, fil
 async def test_a_save_beside_the_current_version_is_told(rest: Rest, files: Files) -> None:
     """Nothing is lost, and the answer says that it is not what a claim restores."""
     await rest.claim("alice")
-    files.aside = True
+    files.side_version = True
     body = (await rest.post(RELEASE, WEB)).json()
     assert (body["phase"], body["snapshot"]["current"]) == ("Released", False)
 
 
 async def test_what_was_saved_aside_can_be_found(tmp_path: Path) -> None:
     """The claim goes, and its condition with it: the answer says which version, and what to do."""
-    files = Files(aside=True)
+    files = Files(side_version=True)
     async with (
         opened_helper(tmp_path / "snapshots") as helper,
         opened_rest(tmp_path / "data", helper=helper, files=files) as rest,
@@ -141,7 +141,7 @@ async def test_what_becomes_of_a_failed_release_is_explained(failed: Rest) -> No
 
 
 def _is_deleted(rest: Rest, name: str) -> bool:
-    claim = rest.house.informers.claims.get(NAMESPACE, name)
+    claim = rest.services.informers.claims.get(NAMESPACE, name)
     return claim is not None and claim.metadata.deletion_timestamp is not None
 
 
@@ -253,4 +253,4 @@ async def test_an_idle_instance_with_destroy_is_not_saved(rest: Rest, files: Fil
     await rest.world.claimed(made["claim"], "Released")
     await rest.world.gone(CLAIMS, made["claim"])
     assert files.stored["alice", "nap"] == "0" * 64
-    await soon(lambda: not rest.house.informers.claims.cache)
+    await soon(lambda: not rest.services.informers.claims.cache)

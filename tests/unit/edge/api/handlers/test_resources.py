@@ -147,7 +147,7 @@ async def test_the_secrets_of_agents_are_left_alone(rest: Rest) -> None:
 
 @pytest.mark.slow
 async def test_stats_health_why_metrics_and_schema(rest: Rest) -> None:
-    """How the house is doing, what was decided, and what can be asked."""
+    """How the services is doing, what was decided, and what can be asked."""
     await rest.world.ready_workload()
     claim = (await rest.claim("alice")).json()["claim"]
     stats = (await rest.get("/stats")).json()
@@ -215,7 +215,7 @@ async def test_unknown_paths_and_methods(rest: Rest) -> None:
 
 async def test_a_cluster_that_is_away_is_503(rest: Rest) -> None:
     """Lists, claims and single objects all say so; health says why."""
-    for informer in rest.house.informers:
+    for informer in rest.services.informers:
         informer.last_heard = -1e9
     assert (await rest.get("/instances")).status_code == 503
     health = await rest.get("/health")
@@ -248,11 +248,11 @@ async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_pa
                 raise Unreachable("the snapshot helper does not run")
             return await helper.handle(request)
 
-        client = rest.house.client
+        client = rest.services.client
         snapshots = SnapshotClient(client, route, Agents(client))
-        object.__setattr__(rest.house, "snapshots", snapshots)
+        object.__setattr__(rest.services, "snapshots", snapshots)
         assert (await rest.get("/health")).status_code == 200  # a cluster's starts by itself
-        object.__setattr__(rest.house, "awaits_helper", True)
+        object.__setattr__(rest.services, "awaits_helper", True)
         early = await rest.get("/health")
         assert (early.status_code, "not set up yet" in early.json()["error"]) == (503, True)
         await client.create(SECRETS, helper_secret(HELPER_TOKEN))
@@ -269,8 +269,8 @@ async def test_one_machine_is_not_well_before_its_helper_runs(rest: Rest, tmp_pa
 @pytest.mark.slow
 async def test_a_body_that_drips_is_given_up(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     """408 and the end of the connection; one that comes slowly and steadily is taken."""
-    monkeypatch.setattr("boilerhouse.edge.api.door.BODY_SECONDS", 1.0)
-    monkeypatch.setattr("boilerhouse.edge.api.door.BODY_PIECE", 1000)
+    monkeypatch.setattr("boilerhouse.edge.api.middleware.BODY_SECONDS", 1.0)
+    monkeypatch.setattr("boilerhouse.edge.api.middleware.BODY_PIECE", 1000)
     async with rest.served() as address:
         port = int(address.rpartition(":")[2])
 
@@ -306,7 +306,7 @@ async def test_a_dead_background_task_is_seen_and_lives_again(
 ) -> None:
     """A controller that a bug has ended: health is 503 and names it, and it works again."""
     monkeypatch.setattr(supervision, "RECOVERED_SECONDS", 0.3)
-    controller = rest.house.operator.workloads
+    controller = rest.services.operator.workloads
     take = controller.queue.take
 
     async def broken() -> Any:

@@ -173,7 +173,7 @@ async def test_a_claim_counts_as_activity(rest: Rest) -> None:
     key = Key(rest.world.client.namespace, name)
 
     def noted() -> bool:
-        claim = rest.house.informers.claims.cache.get(key)
+        claim = rest.services.informers.claims.cache.get(key)
         return claim is not None and names.LAST_ACTIVITY in claim.metadata.annotations
 
     await soon(noted)
@@ -211,12 +211,12 @@ async def test_a_claim_that_comes_just_too_late_gets_the_next_instance(
     """Released between being found and being noted as active: the caller gets one that lives."""
     await rest.world.ready_workload(idle={"timeoutSeconds": 60})
     first = (await rest.claim("alice")).json()
-    await rest.house.activity.flush()
+    await rest.services.activity.flush()
     name = first["claim"]
     long_ago = rfc3339_micro(rest.world.clock.now() - timedelta(seconds=59))
     patch = {"metadata": {"annotations": {names.LAST_ACTIVITY: long_ago}}}
     await rest.world.client.merge_patch(CLAIMS, name, patch)
-    noting = rest.house.activity.noted
+    noting = rest.services.activity.noted
 
     async def too_late(claim: Claim) -> Claim | None:
         if claim.metadata.uid == uid:
@@ -225,7 +225,7 @@ async def test_a_claim_that_comes_just_too_late_gets_the_next_instance(
         return await noting(claim)
 
     uid = (await rest.world.client.get(CLAIMS, name)).metadata.uid
-    monkeypatch.setattr(rest.house.activity, "noted", too_late)
+    monkeypatch.setattr(rest.services.activity, "noted", too_late)
     second = await rest.claim("alice")
     assert second.status_code == 201, second.text
     assert second.json()["instanceId"] != first["instanceId"]

@@ -47,8 +47,8 @@ async def filled(embedded: Embedded, namespace: str) -> None:
     for number in range(MANY):
         name = f"c{number}"
         body = config_map(name, namespace=namespace, uid=name)
-        await embedded.store.submit(Put(Key("configmaps", namespace, name), body), ahead=True)
-    await embedded.store.submit()
+        await embedded.store.submit(Put(Key("configmaps", namespace, name), body), deferred=True)
+    await embedded.store.flush()
 
 
 async def test_a_collection_larger_than_the_store_takes_at_once_is_deleted(
@@ -129,8 +129,8 @@ async def test_a_definition_with_more_objects_than_the_store_takes_at_once_goes(
             "metadata": {"name": f"w{number}", "namespace": "default", "uid": f"w{number}"},
         }
         key = Key(resource, "default", f"w{number}")
-        await embedded.store.submit(Put(key, body), ahead=True)
-    await embedded.store.submit()
+        await embedded.store.submit(Put(key, body), deferred=True)
+    await embedded.store.flush()
     monkeypatch.setattr(store_module, "MAX_PENDING", 100)
     (await api.delete("customresourcedefinitions", resource)).ok()
     await api.gone("customresourcedefinitions", resource, timeout=30)

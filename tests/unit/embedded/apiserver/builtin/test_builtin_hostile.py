@@ -14,7 +14,7 @@ import pytest
 from boilerhouse.embedded.apiserver import builtin
 from boilerhouse.embedded.apiserver.kind import Kind
 from boilerhouse.embedded.apiserver.request.table import table
-from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Seen
+from boilerhouse.embedded.apiserver.schemas.schema import NOTHING, Baseline
 from boilerhouse.embedded.apiserver.verbs import preparing
 from boilerhouse.platform.kube.status import ApiError
 from tests.unit.embedded.apiserver.builtin.builtin_cases import CASES
@@ -75,13 +75,13 @@ def live_through(body: dict[str, Any], dice: random.Random) -> bool:
 
 
 def changed(
-    kind: Kind, sent: dict[str, Any], old: dict[str, Any], part: preparing.Part, seen: Seen
+    kind: Kind, sent: dict[str, Any], old: dict[str, Any], part: preparing.Part, baseline: Baseline
 ) -> dict[str, Any] | str:
     """Return what the object becomes, or what is said of it."""
     try:
-        kind.schema.prune(sent, seen)
-        result = preparing.prepare_change(kind, sent, old, part, seen)
-        preparing.check_change(kind, result, old, part, seen)
+        kind.schema.prune(sent, baseline)
+        result = preparing.prepare_change(kind, sent, old, part, baseline)
+        preparing.check_change(kind, result, old, part, baseline)
     except ApiError as error:
         return str(error)
     return result

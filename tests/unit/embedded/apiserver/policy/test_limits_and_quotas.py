@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from boilerhouse.core.clock import rng
+from boilerhouse.core.clock import new_rng
 from tests.contract.driver import Api
 from tests.unit.embedded.apiserver.conftest import Embedded, Start
 
@@ -54,7 +54,7 @@ async def test_concurrent_creates_cannot_exceed_a_quota(api: Api) -> None:
 async def test_usage_is_exact_after_anything(start: Start) -> None:
     """After many creates, deletes, refusals and phase changes, and a restart, `used` is what a
     recount gives."""
-    random = rng(7)
+    random = new_rng(7)
     async with start() as embedded:
         api = embedded.api
         await _quota(api, pods="6", requests_cpu="700m", limits_memory="1Gi")

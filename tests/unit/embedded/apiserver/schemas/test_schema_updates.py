@@ -60,8 +60,8 @@ def test_the_same_if_what_is_equal_is_shared(case: Update) -> None:
     schema.prune(shared, old)
     schema.default(shared, old)
     assert (shared, old) == (new, before)
-    assert schema.validate(shared, old, seen=old) == schema.validate(new, before)
-    assert rules.check(shared, old, seen=True) == rules.check(new, before)
+    assert schema.validate(shared, old, baseline=old) == schema.validate(new, before)
+    assert rules.check(shared, old, baseline=True) == rules.check(new, before)
 
 
 def sharing(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:

@@ -219,7 +219,7 @@ async def test_an_empty_transaction_waits_for_what_was_submitted_before(store: S
     """`await submit()` changes nothing and returns when the head of that moment is on disk."""
     store.submit(Put(pod("a"), body("a")))
     unsettled = [store.unsettled]
-    assert await store.submit() == []
+    assert await store.flush() == []
     unsettled.append(store.unsettled)
     assert unsettled == [True, False]
     assert store.get(pod("a")) is store.head(pod("a"))

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from boilerhouse.embedded.apiserver.inprocess import InProcess
-from boilerhouse.embedded.apiserver.storage.store import MAX_AHEAD, YIELD_EVERY, Key, Put, Store
+from boilerhouse.embedded.apiserver.storage.store import MAX_DEFERRED, YIELD_EVERY, Key, Put, Store
 from boilerhouse.platform.kube.wire import MERGE_PATCH, Reply, Request
 from tests.unit.embedded.apiserver.conftest import Embedded
 
@@ -35,7 +35,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 async def test_it_is_answered_at_once_and_shown_to_nobody_else(store: Store) -> None:
     """The head has it, readers and watchers do not."""
-    answer = store.submit(Put(key("a"), body("a")), ahead=True)
+    answer = store.submit(Put(key("a"), body("a")), deferred=True)
     assert answer.done()
     [stored] = answer.result()
     assert store.head(key("a")) is stored
@@ -46,7 +46,7 @@ async def test_it_is_answered_at_once_and_shown_to_nobody_else(store: Store) -> 
 async def test_a_later_write_stands_for_it(store: Store) -> None:
     """Once that is on disk so is what came before it, in order, and watchers hear of both."""
     watch = store.watch("pods", store.revision)
-    [first] = await store.submit(Put(key("a"), body("a")), ahead=True)
+    [first] = await store.submit(Put(key("a"), body("a")), deferred=True)
     [second] = await store.submit(Put(key("b"), body("b")))
     assert first.revision < second.revision
     assert store.get(key("a")) is first
@@ -56,7 +56,7 @@ async def test_a_later_write_stands_for_it(store: Store) -> None:
 async def test_nothing_need_follow_it(store: Store) -> None:
     """It goes to disk by itself, a moment later."""
     watch = store.watch("pods", store.revision)
-    [stored] = await store.submit(Put(key("a"), body("a")), ahead=True)
+    [stored] = await store.submit(Put(key("a"), body("a")), deferred=True)
     assert (await anext(watch)).object is stored
     assert store.get(key("a")) is stored
 
@@ -64,14 +64,14 @@ async def test_nothing_need_follow_it(store: Store) -> None:
 async def test_closing_takes_it_to_disk(tmp_path: Path) -> None:
     """As whatever else was submitted."""
     store = await Store.open(tmp_path)
-    await store.submit(Put(key("a"), body("a")), ahead=True)
+    await store.submit(Put(key("a"), body("a")), deferred=True)
     await store.close()
     again = await Store.open(tmp_path)
     assert [stored.key.name for stored in again.scan("pods")] == ["a"]
     await again.close()
 
 
-async def _ask(embedded: Embedded, method: str, name: str = "", *, ahead: bool = False) -> Reply:
+async def _ask(embedded: Embedded, method: str, name: str = "", *, deferred: bool = False) -> Reply:
     sent: object = {}
     headers = {"content-type": MERGE_PATCH}
     if method == "POST":
@@ -79,24 +79,24 @@ async def _ask(embedded: Embedded, method: str, name: str = "", *, ahead: bool =
         sent = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}}
     content = b"" if method == "GET" else msgspec.json.encode(sent)
     path = f"{CONFIGS}/{name}" if name else CONFIGS
-    request = Request(method, path, headers=headers, body=content, ahead=ahead)
+    request = Request(method, path, headers=headers, body=content, deferred=deferred)
     return await InProcess(embedded.server).request(request)
 
 
 async def test_who_writes_ahead_reads_ahead(embedded: Embedded) -> None:
     """At once; any other reader, and whoever lists, finds it too, once it is on disk."""
-    assert (await _ask(embedded, "POST", ahead=True)).status == 201
-    assert (await _ask(embedded, "GET", "a", ahead=True)).status == 200
+    assert (await _ask(embedded, "POST", deferred=True)).status == 201
+    assert (await _ask(embedded, "GET", "a", deferred=True)).status == 200
     key = Key("configmaps", "default", "a")
     assert embedded.store.get(key) is None
     assert (await _ask(embedded, "GET", "a")).status == 200
     assert embedded.store.get(key) is not None
-    assert (await _ask(embedded, "POST", name="", ahead=True)).status == 409
+    assert (await _ask(embedded, "POST", name="", deferred=True)).status == 409
 
 
 async def test_a_list_has_what_was_answered_ahead(embedded: Embedded) -> None:
     """And is not older than it, or a cache would take it for a server that forgot."""
-    made = msgspec.json.decode((await _ask(embedded, "POST", ahead=True)).body)
+    made = msgspec.json.decode((await _ask(embedded, "POST", deferred=True)).body)
     listed = msgspec.json.decode((await _ask(embedded, "GET")).body)
     assert "a" in [item["metadata"]["name"] for item in listed["items"]]
     version = int(made["metadata"]["resourceVersion"])
@@ -105,7 +105,7 @@ async def test_a_list_has_what_was_answered_ahead(embedded: Embedded) -> None:
 
 async def test_a_patch_that_changes_nothing_waits_for_what_it_found(embedded: Embedded) -> None:
     """So its answer says that an object which was made ahead is on disk."""
-    await _ask(embedded, "POST", ahead=True)
+    await _ask(embedded, "POST", deferred=True)
     assert (await _ask(embedded, "PATCH", "a")).status == 200
     assert (await _ask(embedded, "GET", "a")).status == 200
 
@@ -121,12 +121,12 @@ async def test_writes_ahead_without_end_leave_the_loop_to_others(store: Store) -
             turns += 1
 
     task = asyncio.create_task(others())
-    for number in range(4 * MAX_AHEAD):
-        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), ahead=True)
+    for number in range(4 * MAX_DEFERRED):
+        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), deferred=True)
     task.cancel()
     assert turns >= 3
-    await store.submit()
-    assert len(store.scan("pods")) == 4 * MAX_AHEAD
+    await store.flush()
+    assert len(store.scan("pods")) == 4 * MAX_DEFERRED
 
 
 async def test_ten_thousand_writes_ahead_let_others_in_between(store: Store) -> None:
@@ -143,7 +143,7 @@ async def test_ten_thousand_writes_ahead_let_others_in_between(store: Store) -> 
     task = asyncio.create_task(others())
     await asyncio.sleep(0)
     for number in range(10_000):
-        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), ahead=True)
+        await store.submit(Put(key(f"p{number}"), body(f"p{number}")), deferred=True)
         written += 1
     task.cancel()
     assert longest <= YIELD_EVERY

@@ -100,7 +100,7 @@ async def test_a_start_keeps_to_the_bytes_and_trims_what_is_too_much(tmp_path: P
     tracemalloc.stop()
     assert peak < 30 * LARGE
     assert (store.revision, newest - store.oldest) == (newest, 9)
-    await store.submit()
+    await store.flush()
     await store.close()
     assert on_disk(tmp_path) < 15 * LARGE
 

@@ -78,7 +78,7 @@ async def test_a_spare_that_never_starts_does_not_block_the_pool() -> None:
 
 ENDING = ObjectMeta(
     name="inst",
-    namespace="house",
+    namespace="dependencies",
     annotations={names.CLAIM: "claim-a/1"},
     deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC),
 )
@@ -107,7 +107,7 @@ async def test_what_somebody_waits_for_is_written_at_once(pod: ObjectMeta) -> No
     """Also the end of an instance whose tenant claims again and waits for that."""
     gate = Gate()
     turns = turns_of(gate)
-    with gate.foreground(Key("house", "claim-a")):
+    with gate.foreground(Key("dependencies", "claim-a")):
         began = asyncio.get_running_loop().time()
         async with turns.piece(pod):
             assert asyncio.get_running_loop().time() == began

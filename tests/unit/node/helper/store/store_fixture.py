@@ -48,7 +48,7 @@ class Shop:
         pod: str = "pod-1",
         where: Place = ANNA,
         keep: int = 3,
-        aside: bool = False,
+        side_version: bool = False,
         clean: bool = False,
     ) -> Saved:
         incoming = self.incoming(content)
@@ -61,7 +61,7 @@ class Shop:
                 base=base,
                 pod=pod,
                 keep=keep,
-                aside=aside,
+                side_version=side_version,
                 clean=clean,
             )
         finally:

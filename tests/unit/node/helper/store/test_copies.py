@@ -105,7 +105,7 @@ def test_the_newest_contents_are_all_there(steps: list[tuple[str, int]], keep: i
                 if verb == "save":
                     shop.save(content, keep=keep, base=line[-1] if line else "")
                 elif verb == "aside":
-                    shop.save(content, keep=keep, aside=True, pod="pod-2")
+                    shop.save(content, keep=keep, side_version=True, pod="pod-2")
                 elif verb == "put":
                     shop.put(content, keep=keep)
                 elif versions:

@@ -96,7 +96,7 @@ def test_a_conflict(shop: Shop) -> None:
 def test_what_may_be_torn_replaces_nothing(shop: Shop) -> None:
     """Bytes that are not to be trusted are kept aside, also if they came from current."""
     shop.save(ONE)
-    saved = shop.save(TWO, base=digest(ONE), aside=True)
+    saved = shop.save(TWO, base=digest(ONE), side_version=True)
     assert (saved.current, saved.conflict) == (False, True)
     assert shop.current() == ONE
     assert shop.content(2) == TWO

@@ -82,7 +82,7 @@ async def test_the_end_ends_what_runs() -> None:
 async def test_a_bug_in_a_job_is_logged_and_told_before_the_claim_is_woken(
     bug: BaseException, way: str
 ) -> None:
-    """Whoever began it can make a setback of it; a job that somebody cut off is one too."""
+    """Whoever began it can make a failure of it; a job that somebody cut off is one too."""
     story: list[str] = []
 
     async def work() -> None:

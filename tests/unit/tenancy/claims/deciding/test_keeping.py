@@ -25,7 +25,7 @@ from boilerhouse.tenancy.claims.seen import (
     UsageSeen,
 )
 from boilerhouse.tenancy.idle.verdict import ChangesSeen
-from tests.unit.tenancy.claims.views import NOW, WARM, claim, full, keeping, seen, setback
+from tests.unit.tenancy.claims.views import NOW, WARM, claim, failure, full, keeping, seen
 
 P = ClaimPhase
 KEEPING = keeping()
@@ -202,7 +202,7 @@ def test_on_a_cordoned_node_it_is_hibernated() -> None:
         status = plan.status
         assert (status.phase, status.detail) == (P.RELEASING, "the node n1 is cordoned")
         assert status.release is not None
-        assert (status.release.round, status.release.drop) == (1, False)
+        assert (status.release.epoch, status.release.drop) == (1, False)
 
 
 def test_without_files_it_leaves_a_cordoned_node_too() -> None:
@@ -284,15 +284,15 @@ def test_what_waits_for_its_identity_can_be_idle() -> None:
     """An agent that does not answer keeps nothing alive."""
     held = active(ACTIVE)
     assert decided(held) == Do((DeliverIdentity("warm-1", "pod-1"),))
-    failed = setback("DeliverIdentity")
-    assert decided(held, setback=failed) == Wait("because", failed.due_in)
-    assert status_of(idle_at(61, held, idling(), setback=failed)).phase == P.RELEASING
+    failed = failure("DeliverIdentity")
+    assert decided(held, failure=failed) == Wait("because", failed.due_in)
+    assert status_of(idle_at(61, held, idling(), failure=failed)).phase == P.RELEASING
 
 
 def test_the_soonest_of_all_times_counts() -> None:
     """One timer for idleness, disk use and retries."""
     held = active(ACTIVE, last_activity=NOW)
-    plan = decided(held, workload=idling(), usage=disk(), setback=setback("DeliverIdentity"))
+    plan = decided(held, workload=idling(), usage=disk(), failure=failure("DeliverIdentity"))
     assert plan == Wait("because", timedelta(seconds=5))
     plan = decided(active(last_activity=NOW), workload=idling(), usage=disk())
     assert plan == Wait("claim satisfied", LATER)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from boilerhouse.core.condition import Condition, ConditionStatus, find
 from boilerhouse.core.plan import Do, Wait, WriteStatus
 from boilerhouse.tenancy.claims.decide import decide
-from boilerhouse.tenancy.claims.deciding.rounds import DELAYS, TRIES
+from boilerhouse.tenancy.claims.deciding.epochs import DELAYS, TRIES
 from boilerhouse.tenancy.claims.deciding.status import is_true
 from boilerhouse.tenancy.claims.machine import CLAIM, ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus, Release, SnapshotRefs, Source
@@ -32,7 +32,7 @@ from boilerhouse.tenancy.claims.seen import (
     UsageSeen,
 )
 from boilerhouse.tenancy.instances.seen import ClaimRef, InstanceSeen
-from tests.unit.tenancy.claims.views import NOW, WARM, claim, full, keeping, seen, setback
+from tests.unit.tenancy.claims.views import NOW, WARM, claim, failure, full, keeping, seen
 
 P = ClaimPhase
 D = "d" * 64
@@ -45,7 +45,7 @@ USED = ClaimStatus(
     instance_id="warm-1",
     claimed_at=NOW,
     source=Source.POOL_DATA,
-    release=Release(round=1, cause="released"),
+    release=Release(epoch=1, cause="released"),
     snapshot=SnapshotRefs(base=D, restored=D),
 )
 
@@ -88,7 +88,7 @@ def test_what_no_archive_can_keep_is_told() -> None:
     assert isinstance(plan, WriteStatus) and plan.reason == "SavedInPart"
     told = find(plan.status.conditions, "SavedInPart")
     assert told is not None and told.message == f"not in any snapshot: {left[0]}"
-    plan = decided(releasing(), saved=SavedSeen(NEW, aside=True, skipped=left))
+    plan = decided(releasing(), saved=SavedSeen(NEW, side_version=True, skipped=left))
     assert isinstance(plan, WriteStatus) and plan.reason == "SnapshotConflict"
     assert find(plan.status.conditions, "SavedInPart") is not None
 
@@ -102,7 +102,7 @@ def test_what_a_clean_start_may_replace_is_looked_up_if_nobody_knew() -> None:
     assert decided(clean, stored="") == Do((Save(full(), "", 1, 3),))
     plan = decided(clean, stored=D, saved=SavedSeen(NEW))
     assert written(plan).snapshot == SnapshotRefs(base=D, saved=NEW)
-    plan = decided(clean, setback=setback("LookUpSnapshot", count=TRIES))
+    plan = decided(clean, failure=failure("LookUpSnapshot", count=TRIES))
     assert written(plan).phase == P.RELEASE_FAILED
     # Known: nothing was stored, or it was to be restored.
     nothing = Do((Save(full(), "", 1, 3),))
@@ -151,7 +151,7 @@ def test_another_life_of_the_pod_is_saved_again() -> None:
     [
         (status(claimed_at=None), full(), {}),
         (USED, full(overlays=False), {}),
-        (status(release=Release(round=1, drop=True)), full(), {}),
+        (status(release=Release(epoch=1, drop=True)), full(), {}),
         (USED, full(), {"force": True}),
         (USED, full(ended="Failed: Evicted"), {}),
     ],
@@ -179,7 +179,7 @@ def test_a_save_that_waits_for_its_turn_says_so() -> None:
 
 def test_a_version_that_may_not_replace_another_is_told() -> None:
     """It is kept, and the release goes on."""
-    plan = decided(releasing(), saved=SavedSeen(NEW, aside=True))
+    plan = decided(releasing(), saved=SavedSeen(NEW, side_version=True))
     assert isinstance(plan, WriteStatus) and plan.reason == "SnapshotConflict"
     told = find(plan.status.conditions, "SnapshotConflict")
     assert told is not None and told.status == ConditionStatus.TRUE and NEW in told.message
@@ -202,8 +202,8 @@ def test_the_hook_runs_before_the_save_once_in_a_round() -> None:
 def test_a_hook_that_must_work_fails_the_release() -> None:
     """As a save that fails."""
     hooks = {"preHibernate": HOOK["preHibernate"] | {"onFailure": "fail"}}
-    failing = setback("RunHook", count=TRIES)
-    plan = decided(releasing(), workload=keeping(hooks=hooks), setback=failing)
+    failing = failure("RunHook", count=TRIES)
+    plan = decided(releasing(), workload=keeping(hooks=hooks), failure=failing)
     assert written(plan).phase == P.RELEASE_FAILED
 
 
@@ -245,8 +245,8 @@ def test_a_pod_deleted_by_somebody_else_is_saved_within_its_grace() -> None:
     for silent in (replace(going, tenant_runs=False), replace(going, waited=timedelta(seconds=5))):
         save = Do((saving(silent),))
         assert decided(releasing(), workload=hooked, pod=silent) == save
-        failing = setback("Save", count=TRIES, due=0)
-        assert decided(releasing(), workload=hooked, pod=silent, setback=failing) == save
+        failing = failure("Save", count=TRIES, due=0)
+        assert decided(releasing(), workload=hooked, pod=silent, failure=failing) == save
 
 
 def test_a_lost_instance_says_what_is_lost() -> None:
@@ -269,13 +269,13 @@ def test_a_lost_instance_says_what_is_lost() -> None:
 def test_three_failures_in_a_row_are_release_failed() -> None:
     """With the reason, the attempts and when it is tried again; the Pod is kept."""
     for count in range(1, TRIES):
-        assert decided(releasing(), setback=setback("Save", count=count)) == Wait(
+        assert decided(releasing(), failure=failure("Save", count=count)) == Wait(
             "because", timedelta(seconds=5)
         )
-    state = written(decided(releasing(release=True), setback=setback("Save", count=TRIES)))
+    state = written(decided(releasing(release=True), failure=failure("Save", count=TRIES)))
     assert (state.phase, state.detail) == (P.RELEASE_FAILED, "the files are not saved: because")
     assert state.release == Release(
-        round=1,
+        epoch=1,
         cause="released",
         attempts=3,
         failed_at=NOW,
@@ -289,7 +289,7 @@ def test_tries_come_later_each_time() -> None:
     """After 1, 4, 16 and then every 30 minutes; what it is released for stays."""
     state, waits = USED, []
     for _ in range(5):
-        state = written(decided(releasing(state), setback=setback("Save", count=TRIES)))
+        state = written(decided(releasing(state), failure=failure("Save", count=TRIES)))
         assert state.release is not None and state.release.next_try_at is not None
         waits.append(state.release.next_try_at - NOW)
         failed = claim(P.RELEASE_FAILED, intent=WARM, status=state)
@@ -297,19 +297,19 @@ def test_tries_come_later_each_time() -> None:
         state = written(decide(due))
         assert (state.phase, state.detail) == (P.RELEASING, "released")
     assert waits == [*DELAYS, DELAYS[-1]]
-    assert state.release is not None and (state.release.round, state.release.attempts) == (6, 15)
+    assert state.release is not None and (state.release.epoch, state.release.attempts) == (6, 15)
 
 
 def test_what_is_saved_once_is_never_given_back() -> None:
     """Somebody who still sees it saved may delete it: so it must not become Active again."""
     saved = written(decided(releasing(), saved=SavedSeen(NEW)))
-    failing = setback("Save", count=9)
-    plan = decided(releasing(saved), pod=full(restarts=1), setback=failing)
+    failing = failure("Save", count=9)
+    plan = decided(releasing(saved), pod=full(restarts=1), failure=failing)
     assert plan == Wait("because", timedelta(seconds=5))
 
 
 FAILED = Release(
-    round=2,
+    epoch=2,
     cause="released",
     attempts=3,
     failed_at=NOW,
@@ -357,7 +357,7 @@ def test_another_try_is_another_round() -> None:
     ]
     for case in cases:
         release = again(decide(case), "Retrying")
-        assert (release.round, release.attempts, release.cause) == (3, 3, "released")
+        assert (release.epoch, release.attempts, release.cause) == (3, 3, "released")
     assert isinstance(decide(stays(failed(retry=1))), Wait)  # that try is over
 
 
@@ -387,7 +387,7 @@ def test_who_claims_again_gets_the_instance_back() -> None:
     assert isinstance(plan, WriteStatus) and plan.reason == "ClaimedAgain"
     state = plan.status
     assert (state.phase, state.detail, state.source) == (P.ACTIVE, "", Source.POOL_DATA)
-    assert state.release == Release(round=3)
+    assert state.release == Release(epoch=3)
     assert state.snapshot == SnapshotRefs(base=D, restored=D)
     bare = claim(
         P.RELEASE_FAILED, intent=WARM, status=status(release=FAILED, snapshot=None), again=3
@@ -413,14 +413,14 @@ def test_a_wish_that_was_met_or_overtaken_is_no_wish() -> None:
     """An older round's; one that was released again since; one whose Pod is going."""
     assert isinstance(decide(stays(failed(again=2))), Wait)
     later = stays(failed(again=3, release=True), now=NOW + timedelta(minutes=1))
-    assert again(decide(later), "Retrying").round == 4
+    assert again(decide(later), "Retrying").epoch == 4
     going = stays(failed(again=3), pod=full(terminating=True, grace=30))
-    assert again(decide(going), "Retrying").round == 4
+    assert again(decide(going), "Retrying").epoch == 4
 
 
 def test_an_agent_that_cannot_be_reached_is_asked_again() -> None:
     """The instance is not handed over before it runs."""
-    plan = decide(stays(failed(again=3), setback=setback("Thaw")))
+    plan = decide(stays(failed(again=3), failure=failure("Thaw")))
     assert plan == Wait("because", timedelta(seconds=5))
 
 
@@ -429,7 +429,7 @@ def test_an_agent_that_cannot_be_reached_is_asked_again() -> None:
 
 def test_a_released_claim_may_have_its_time() -> None:
     """`releasedTTLSeconds`: it is removed after it, and not without."""
-    over = status(release=Release(round=1, released_at=NOW - timedelta(seconds=40)))
+    over = status(release=Release(epoch=1, released_at=NOW - timedelta(seconds=40)))
     done = claim(P.RELEASED, status=over, finalizers=())
     assert decided(done, pod=None) == Wait("released")
     brief = keeping(idle={"releasedTTLSeconds": 60})
@@ -442,7 +442,7 @@ def test_a_released_claim_may_have_its_time() -> None:
 
 def test_finalizers_of_others_are_named() -> None:
     """Once, with what had been said before; again when they change."""
-    over = status(release=Release(round=1), detail="released")
+    over = status(release=Release(epoch=1), detail="released")
     done = claim(P.RELEASED, status=over, finalizers=("example.com/x",), deleting=True)
     plan = decided(done, pod=None)
     assert isinstance(plan, WriteStatus)

@@ -35,7 +35,7 @@ from boilerhouse.tenancy.claims.seen import (
 )
 from boilerhouse.tenancy.instances.seen import RestoredSeen
 from boilerhouse.tenancy.workloads.machine import WorkloadPhase
-from tests.unit.tenancy.claims.views import WARM, claim, full, keeping, seen, setback, warm
+from tests.unit.tenancy.claims.views import WARM, claim, failure, full, keeping, seen, warm
 
 P = ClaimPhase
 COLD = Intent("inst-alice-web-abc")
@@ -91,27 +91,27 @@ def test_nothing_becomes_active_before_it_was_looked_up() -> None:
 
 def test_a_helper_that_is_away_is_an_error_after_a_while() -> None:
     """Never an empty instance."""
-    away = setback("LookUpSnapshot", count=ATTEMPTS)
-    plan = decide(looking(claim(intent=WARM), pod=full(), setback=away))
+    away = failure("LookUpSnapshot", count=ATTEMPTS)
+    plan = decide(looking(claim(intent=WARM), pod=full(), failure=away))
     assert written(plan).phase == P.ERROR
     assert error_reason(written(plan)) == "SnapshotsUnavailable"
 
 
 def test_a_claim_that_waits_for_the_helper_says_so() -> None:
     """From the first failure on, and once; in Error its detail stays what it is."""
-    away = replace(setback("LookUpSnapshot"), why="LookUpSnapshot: it does not run")
+    away = replace(failure("LookUpSnapshot"), why="LookUpSnapshot: it does not run")
     words = "waiting for the snapshot helper, which must say whether files are stored:"
     for pod in (None, warm(overlays=True), full()):
         named = claim(intent=WARM if pod else COLD)
-        plan = decide(looking(named, pod=pod, setback=away))
+        plan = decide(looking(named, pod=pod, failure=away))
         status = written(plan)
         assert (status.phase, status.detail) == (P.PENDING, f"{words} it does not run")
         assert isinstance(plan, WriteStatus) and plan.reason == "SnapshotsUnavailable"
-        told = decide(looking(replace(named, status=status), pod=pod, setback=away))
+        told = decide(looking(replace(named, status=status), pod=pod, failure=away))
         assert told == Wait(away.why, away.due_in)
     failed = ClaimStatus(observed_generation=1, detail="no")
     in_error = claim(P.ERROR, intent=WARM, status=failed)
-    assert decide(looking(in_error, pod=full(), setback=away)) == Wait(away.why, away.due_in)
+    assert decide(looking(in_error, pod=full(), failure=away)) == Wait(away.why, away.due_in)
 
 
 def test_resume_false_does_not_wait_for_the_helper() -> None:
@@ -239,16 +239,16 @@ def test_a_restore_under_way_is_waited_for() -> None:
 
 def test_a_restore_that_is_tried_again_says_why() -> None:
     """While it waits and while it runs: the same words. In Error it stays one until it works."""
-    failing = replace(setback("Restore", count=3), why="Restore: no answer")
+    failing = replace(failure("Restore", count=3), why="Restore: no answer")
     words = "the tenant's files are not restored yet, and it is tried again: no answer"
-    status = written(decide(looking(wanting(), pod=full(), setback=failing)))
+    status = written(decide(looking(wanting(), pod=full(), failure=failing)))
     assert (status.phase, status.detail) == (P.PENDING, words)
     told = claim(intent=WARM, status=status)
-    at_it = {"pod": full(), "setback": failing, "busy": frozenset({"Restore"})}
+    at_it = {"pod": full(), "failure": failing, "busy": frozenset({"Restore"})}
     assert decide(looking(told, **at_it)) == Wait(words, LOOK_AGAIN)
     in_error = claim(P.ERROR, intent=WARM, status=status)
     assert decide(looking(in_error, **at_it)) == Wait(words, LOOK_AGAIN)
-    again = written(decide(looking(in_error, **(at_it | {"setback": None}))))
+    again = written(decide(looking(in_error, **(at_it | {"failure": None}))))
     assert again.phase == P.PENDING  # somebody has asked for another try
 
 
@@ -285,11 +285,11 @@ def test_a_ready_pod_without_its_files_is_not_active() -> None:
 
 def test_a_restore_that_keeps_failing_is_an_error() -> None:
     """Tried ten times, and further on in Error; never Active without."""
-    failing = setback("Restore", count=ATTEMPTS, due=0)
-    status = written(decide(looking(wanting(), pod=full(), setback=failing)))
+    failing = failure("Restore", count=ATTEMPTS, due=0)
+    status = written(decide(looking(wanting(), pod=full(), failure=failing)))
     assert (status.phase, error_reason(status)) == (P.ERROR, "RestoreFails")
     told = claim(P.ERROR, intent=WARM, status=status)
-    assert decide(looking(told, pod=full(), setback=failing)) == Do(
+    assert decide(looking(told, pod=full(), failure=failing)) == Do(
         (Restore(full(), D, "restart"),)
     )
 
@@ -301,8 +301,8 @@ def test_a_damaged_version_is_an_error_that_names_it() -> None:
     assert "release the claim, restore another version" in words
     ways_out = words.partition("): ")[2]
     assert unfit_message(D, "no room").endswith(f"cannot be restored (no room): {ways_out}")
-    refused = replace(setback("Restore", refused=True), why=words)
-    status = written(decide(looking(wanting(), pod=full(), corrupt=D, setback=refused)))
+    refused = replace(failure("Restore", refused=True), why=words)
+    status = written(decide(looking(wanting(), pod=full(), corrupt=D, failure=refused)))
     assert (status.phase, status.detail) == (P.ERROR, words)
 
 
@@ -342,7 +342,7 @@ def test_the_hook_runs_once_ready_and_before_active() -> None:
     assert plan == Do((run,))
     plan = decide(looking(wanting(), workload=hooked, pod=filled(), busy=frozenset({"RunHook"})))
     assert written(plan).detail == "its hook runs"
-    failed: dict[str, Any] = {"busy": frozenset({"RunHook"}), "setback": setback("RunHook")}
+    failed: dict[str, Any] = {"busy": frozenset({"RunHook"}), "failure": failure("RunHook")}
     plan = decide(looking(wanting(), workload=hooked, pod=filled(), **failed))
     assert written(plan).detail == "a hook failed, and is run again: because"
     plan = decide(looking(wanting(), workload=hooked, pod=filled(), hooked=True))

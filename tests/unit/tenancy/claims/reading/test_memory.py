@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from boilerhouse.core.clock import FakeClock, rng
+from boilerhouse.core.clock import FakeClock, new_rng
 from boilerhouse.platform.kube.resources import Key
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.model import ClaimStatus, Release, SnapshotRefs
@@ -29,7 +29,7 @@ KEY = Key("sim", "claim")
 
 
 def memory() -> Memory:
-    return Memory(FakeClock(), rng(1))
+    return Memory(FakeClock(), new_rng(1))
 
 
 def test_a_canonical_claim_is_sole_for_ever() -> None:
@@ -66,7 +66,7 @@ def test_results_are_bounded() -> None:
 
 
 def test_everything_is_forgotten_with_the_claim() -> None:
-    """Setbacks, too."""
+    """StepFailures, too."""
     kept = memory()
     kept.sole.note(KEY, "claim-1", True)
     kept.stored.note(KEY, "claim-1", "v1")
@@ -74,7 +74,7 @@ def test_everything_is_forgotten_with_the_claim() -> None:
     kept.forget(KEY)
     assert kept.sole.get(KEY, "claim-1") is None
     assert kept.stored.get(KEY, "claim-1") is None
-    assert kept.setback(KEY, claim()) is None
+    assert kept.failure(KEY, claim()) is None
 
 
 def test_a_new_round_begins_without_setbacks() -> None:
@@ -82,13 +82,13 @@ def test_a_new_round_begins_without_setbacks() -> None:
     kept = memory()
     for _ in range(3):
         kept.fail(KEY, claim(), "Save", "no", refused=False)
-    setback = kept.setback(KEY, claim())
-    assert setback is not None and setback.count == 3
-    later = claim(status=ClaimStatus(release=Release(round=1)))
-    assert kept.setback(KEY, later) is None
+    failure = kept.failure(KEY, claim())
+    assert failure is not None and failure.count == 3
+    later = claim(status=ClaimStatus(release=Release(epoch=1)))
+    assert kept.failure(KEY, later) is None
     kept.fail(KEY, later, "Save", "no", refused=False)
-    setback = kept.setback(KEY, later)
-    assert setback is not None and setback.count == 1
+    failure = kept.failure(KEY, later)
+    assert failure is not None and failure.count == 1
 
 
 def test_another_version_is_restored_without_the_setbacks_of_the_bad_one() -> None:
@@ -97,12 +97,12 @@ def test_another_version_is_restored_without_the_setbacks_of_the_bad_one() -> No
     bad = claim(status=ClaimStatus(snapshot=SnapshotRefs(base="d", restored="d")))
     for _ in range(8):
         kept.fail(KEY, bad, "Restore", "damaged", refused=True)
-    assert kept.setback(KEY, bad) is not None
+    assert kept.failure(KEY, bad) is not None
     older = claim(status=ClaimStatus(snapshot=SnapshotRefs(base="d", restored="c")))
-    assert kept.setback(KEY, older) is None
+    assert kept.failure(KEY, older) is None
     kept.fail(KEY, older, "Restore", "away", refused=False)
-    setback = kept.setback(KEY, older)
-    assert setback is not None and (setback.count, setback.refused) == (1, False)
+    failure = kept.failure(KEY, older)
+    assert failure is not None and (failure.count, failure.refused) == (1, False)
 
 
 def test_what_a_save_needs_is_tried_as_patiently_as_the_save() -> None:
@@ -111,9 +111,9 @@ def test_what_a_save_needs_is_tried_as_patiently_as_the_save() -> None:
     for of in (claim(), claim(ClaimPhase.RELEASING)):
         kept = memory()
         kept.fail(KEY, of, "LookUpSnapshot", "away", refused=False)
-        setback = kept.setback(KEY, of)
-        assert setback is not None
-        pauses.append(setback.due_in)
+        failure = kept.failure(KEY, of)
+        assert failure is not None
+        pauses.append(failure.due_in)
     assert pauses[1] / pauses[0] == pytest.approx(SAVING, rel=0.001)
 
 
@@ -122,24 +122,24 @@ def test_what_is_refused_stays_refused() -> None:
     kept = memory()
     kept.fail(KEY, claim(), "LookForRival", "another", refused=True)
     kept.fail(KEY, claim(), "LookUpSnapshot", "away", refused=False)
-    setback = kept.setback(KEY, claim())
-    assert setback is not None and setback.step == "LookForRival"
+    failure = kept.failure(KEY, claim())
+    assert failure is not None and failure.step == "LookForRival"
     kept.fail(KEY, claim(), "LookForRival", "away", refused=False)
-    setback = kept.setback(KEY, claim())
-    assert setback is not None and not setback.refused
+    failure = kept.failure(KEY, claim())
+    assert failure is not None and not failure.refused
 
 
 def test_strays_without_a_claim_have_setbacks_too() -> None:
     """There is no round to compare with."""
     kept = memory()
     kept.fail(KEY, None, "DeletePod", "away", refused=False)
-    assert kept.setbacks.of(KEY) is not None
+    assert kept.failures.of(KEY) is not None
 
 
 def test_disk_use_is_looked_at_some_time_after_the_first_sight() -> None:
     """Not in the middle of a claim, and not for all instances at once."""
     clock = FakeClock()
-    kept = Memory(clock, rng(1))
+    kept = Memory(clock, new_rng(1))
     first = kept.usage(KEY, bound())
     assert first.full is None
     half = timedelta(seconds=USAGE_PERIOD / 2)
@@ -159,7 +159,7 @@ def test_disk_use_is_looked_at_when_the_pod_says_otherwise() -> None:
     No more than once a second, also if they go on to disagree or there is no answer.
     """
     clock = FakeClock()
-    kept = Memory(clock, rng(1))
+    kept = Memory(clock, new_rng(1))
     frozen = bound(agent_ready=False)
     assert kept.usage(KEY, frozen) == UsageSeen(timedelta(0), None)
     kept.note_usage(KEY, frozen, None)
@@ -177,7 +177,7 @@ def test_disk_use_is_looked_at_when_the_pod_says_otherwise() -> None:
 
 def test_disk_use_is_looked_at_at_once_if_the_claim_says_it_is_frozen() -> None:
     """Since an earlier operator: its program may have started anew, and run."""
-    kept = Memory(FakeClock(), rng(1))
+    kept = Memory(FakeClock(), new_rng(1))
     assert kept.usage(KEY, bound(), was_full=True) == UsageSeen(timedelta(0), None)
     kept.note_usage(KEY, bound(), "", over=True, unlinked=True)
     told = UsageSeen(timedelta(seconds=USAGE_PERIOD_FULL), "", over=True, unlinked=True)
@@ -196,7 +196,7 @@ def test_trying_again_forgets_what_was_found_bad() -> None:
     kept.fail(KEY, claim(), "Restore", "bad", refused=True)
     kept.try_again(KEY)
     assert kept.corrupt.get(KEY, "claim-1") is None
-    assert kept.setback(KEY, claim()) is None
+    assert kept.failure(KEY, claim()) is None
 
 
 def test_rounds_are_of_a_claim() -> None:
@@ -204,4 +204,4 @@ def test_rounds_are_of_a_claim() -> None:
     kept = memory()
     kept.fail(KEY, claim(), "CreatePod", "no", refused=False)
     other = claim(uid="other", status=msgspec.structs.replace(ClaimStatus()))
-    assert kept.setback(KEY, other) is None
+    assert kept.failure(KEY, other) is None

@@ -1,6 +1,6 @@
 """Everything that handlers reach for, put together once per process.
 
-Operator (client, informers, inline passes) ─► House ─► handlers (injected by name: `house`)
+Operator (client, informers, inline passes) ─► Services ─► handlers (injected by name: `services`)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from boilerhouse.tenancy.workloads.images import ImageShelf
 from boilerhouse.tenancy.workloads.objects import WORKLOADS
 
 READY = 5.0  # seconds in which the Kubernetes API should say how it is
-INTRODUCTION = timedelta(seconds=5)  # after which a claimed instance should know whose it is
+IDENTITY_WAIT = timedelta(seconds=5)  # after which a claimed instance should know whose it is
 # What may go on at the same time, over all tenants and callers; one has a part of it (shares.py).
 COMMANDS = 64
 PROXIED = 512  # requests that are passed on
@@ -54,7 +54,7 @@ HELD = 1024  # calls that wait for a claim or a release
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Services:
     """The API's world: an operator, whether it reconciles here or not, and what only we need."""
 
     operator: Operator
@@ -93,7 +93,7 @@ class House:
         warnings: Callable[[], list[str]] = list,
         awaits_helper: bool = False,
         commands: int = COMMANDS,
-    ) -> House:
+    ) -> Services:
         """Put it together around an operator that does not run yet, so that nothing is missed."""
         informers = Informers(
             operator.pod_informer,
@@ -217,7 +217,7 @@ class House:
         held = self.informers.claims.get(self.client.namespace, name) if name else None
         return held if held is not None and held.metadata.uid == uid else None
 
-    async def introduced(self, pod: Pod) -> None:
+    async def wait_for_identity(self, pod: Pod) -> None:
         """Wait until an instance knows whose it is, which its claim does not wait for.
 
         Not for ever, and not each time: an instance whose agent is dead, or that no helper can
@@ -229,12 +229,12 @@ class House:
         key = Key(claim.metadata.namespace, claim.metadata.name)
         since = None if claim.status is None else claim.status.claimed_at
         passed = timedelta(0) if since is None else self.clock.now() - since
-        left = min(max(INTRODUCTION - passed, timedelta(0)), INTRODUCTION)
+        left = min(max(IDENTITY_WAIT - passed, timedelta(0)), IDENTITY_WAIT)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left.total_seconds()):
-                await self.operator.news.until(key, lambda: self._is_introduced(key))
+                await self.operator.notifier.wait_until(key, lambda: self._has_identity(key))
 
-    def _is_introduced(self, key: Key) -> bool:
+    def _has_identity(self, key: Key) -> bool:
         claim = self.informers.claims.cache.get(key)
         if claim is None or claim.status is None or claim.status.phase != ClaimPhase.ACTIVE:
             return True  # there is nothing to wait for
@@ -242,4 +242,4 @@ class House:
         return told is not None and told.status == ConditionStatus.TRUE
 
 
-TheHouse = NamedDependency[House]  # injected by the name `house`
+TheServices = NamedDependency[Services]  # injected by the name `services`

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from boilerhouse.platform.archive import batch, crew, tree
+from boilerhouse.platform.archive import batch, tree
+from boilerhouse.platform.archive import parallel_writer as parallel_writer
 from boilerhouse.platform.archive import workers as archive_workers
 from boilerhouse.platform.archive.failures import ArchiveError
 from boilerhouse.platform.archive.model import Limits, Owners
@@ -76,7 +77,7 @@ class Attempt:
     @property
     def second(self) -> int | None:
         """The number of its second process, if it has one."""
-        found = self.unpack._crew._second
+        found = self.unpack._writer._writer_process
         return None if found is None else found._pid
 
 
@@ -87,31 +88,27 @@ def partial_of(pieces: Iterator[bytes]) -> Callable[[], bytes]:
 @pytest.fixture
 def in_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second process is there from the start, and each file is a batch."""
-    monkeypatch.setattr(crew, "_ALONE", 0)
+    monkeypatch.setattr(parallel_writer, "_ALONE", 0)
     monkeypatch.setattr(batch, "PARTS", 1)
 
 
-def some_members(chance: random.Random) -> list[bytes]:
+def some_members(rng: random.Random) -> list[bytes]:
     """Return entries that get in each other's way more often than not."""
 
     def name() -> bytes:
-        return b"/".join(
-            [b"workspace", *chance.choices([b"a", b"b", b"c"], k=chance.randint(1, 3))]
-        )
+        return b"/".join([b"workspace", *rng.choices([b"a", b"b", b"c"], k=rng.randint(1, 3))])
 
     makers = [
-        lambda: file(
-            name(), chance.randbytes(chance.randrange(3000)), chance.choice([0o600, 0o444])
-        ),
-        lambda: file(name(), chance.randbytes(chance.randrange(3000))),
-        lambda: file(name(), bytes([chance.randrange(256)]) * 70_000),
-        lambda: directory(name() + b"/", chance.choice([0o755, 0o700, 0o500])),
+        lambda: file(name(), rng.randbytes(rng.randrange(3000)), rng.choice([0o600, 0o444])),
+        lambda: file(name(), rng.randbytes(rng.randrange(3000))),
+        lambda: file(name(), bytes([rng.randrange(256)]) * 70_000),
+        lambda: directory(name() + b"/", rng.choice([0o755, 0o700, 0o500])),
         lambda: hard_link(name(), name()),
         lambda: symlink(name(), b"anywhere"),
         lambda: fifo(name()),
         lambda: entry(name(), content=b"x", records={b"SCHILY.xattr.user.a": b"v"}),
     ]
-    return [chance.choice(makers)() for _ in range(chance.randrange(2, 14))]
+    return [rng.choice(makers)() for _ in range(rng.randrange(2, 14))]
 
 
 def left_behind(where: Path) -> dict[bytes, tuple[object, ...]]:
@@ -124,14 +121,14 @@ def left_behind(where: Path) -> dict[bytes, tuple[object, ...]]:
 
 def test_two_leave_behind_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever entries replace, link or lie below each other: the same tree or the same refusal."""
-    chance = random.Random(8)
+    rng = random.Random(8)
     taken, reasons = 0, set()
     for number in range(250):
-        members = some_members(chance)
+        members = some_members(rng)
         alone = Attempt(members, tmp_path / f"{number}-one")
         with monkeypatch.context() as patch:
-            patch.setattr(crew, "_ALONE", 0)
-            patch.setattr(batch, "PARTS", chance.randint(1, 3))
+            patch.setattr(parallel_writer, "_ALONE", 0)
+            patch.setattr(batch, "PARTS", rng.randint(1, 3))
             both = Attempt(members, tmp_path / f"{number}-two")
         assert both.failure == alone.failure, members
         if not alone.failure:
@@ -150,14 +147,14 @@ def test_what_lies_deep_is_made_like_all_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Directories that are filled elsewhere, moved, closed and opened again: the same tree."""
-    chance = random.Random(9)
+    rng = random.Random(9)
     taken = 0
     for number in range(150):
-        members = some_members(chance)
+        members = some_members(rng)
         usual = Attempt(members, tmp_path / f"{number}-usual")
         with monkeypatch.context() as patch:
-            patch.setattr(tree, "DEEP", chance.randint(1, 2))
-            patch.setattr(tree, "_OPEN", chance.randint(1, 2))
+            patch.setattr(tree, "DEEP", rng.randint(1, 2))
+            patch.setattr(tree, "_OPEN", rng.randint(1, 2))
             deep = Attempt(members, tmp_path / f"{number}-deep")
         assert deep.failure == usual.failure, members
         if not usual.failure:
@@ -226,9 +223,9 @@ def test_a_second_process_that_dies_is_missed(tmp_path: Path) -> None:
 async def test_who_aborts_has_neither_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When `abort` returns, no process is there that could write."""
     monkeypatch.setattr(archive_workers, "PAUSE", 0.0)
-    workers = Workers(stem=True)
+    workers = Workers(zygote=True)
     workers.prepare()
-    stem = await stem_of(workers)
+    zygote = await stem_of(workers)
     names = (b"workspace/%d" % number for number in range(2_000))
     pieces = stream(file(name, random.Random(name).randbytes(20_000)) for name in names)
     unpacker = Unpacker({"/workspace": tmp_path}, limits=Limits(), owners=Owners(), workers=workers)
@@ -236,9 +233,9 @@ async def test_who_aborts_has_neither_left(tmp_path: Path, monkeypatch: pytest.M
     async with asyncio.timeout(30):
         while not seconds:
             await unpacker.feed(next(pieces))
-            for first in children(stem):
+            for first in children(zygote):
                 seconds = children(first)
     await unpacker.abort()
     assert not any(runs(pid) for pid in seconds)
-    assert children(stem) == []
+    assert children(zygote) == []
     await workers.close()

@@ -1,6 +1,6 @@
 """The process that workers are forked from, where many instances share one parent.
 
-Workers ─► socket: stdin, stdout, stderr ─► stem ─► fork ─► worker.main
+Workers ─► socket: stdin, stdout, stderr ─► zygote ─► fork ─► worker.main
        ◄── the worker's pidfd; later how it ended ──┘
 
 To start a Python takes longer than to save a small instance, and to fork a large server holds up
@@ -70,14 +70,14 @@ def _serve(channel: socket.socket) -> None:
 
 
 def _work(streams: list[int]) -> NoReturn:
-    """Be a worker: with these streams, and nothing else of the stem's."""
-    stem = os.getppid()
+    """Be a worker: with these streams, and nothing else of the zygote's."""
+    zygote = os.getppid()
     try:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(STREAMS, _FILES)
-        worker.main(str(stem))
-    except BaseException:  # noqa: BLE001  it must not go on as a second stem, whatever happens
+        worker.main(str(zygote))
+    except BaseException:  # noqa: BLE001  it must not go on as a second zygote, whatever happens
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(1)

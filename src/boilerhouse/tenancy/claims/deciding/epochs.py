@@ -39,11 +39,11 @@ def opened(status: ClaimStatus, again: int, cause: str, *, drop: bool = False) -
     `again` is the round of a re-attachment that was wished for, and is over by this.
     """
     before = release_of(status)
-    newest = max(before.round, again) + 1
+    newest = max(before.epoch, again) + 1
     if before.failed_at is None:
-        return Release(round=newest, cause=cause, drop=drop)
+        return Release(epoch=newest, cause=cause, drop=drop)
     return Release(
-        round=newest,
+        epoch=newest,
         cause=cause,
         drop=drop,
         attempts=before.attempts,
@@ -59,7 +59,7 @@ def failed(status: ClaimStatus, why: str, now: datetime, *, tries: int, asked: b
     delay = DELAYS[min(max(attempts // TRIES, 1), len(DELAYS)) - 1]
     at = now.replace(microsecond=0)
     return Release(
-        round=before.round,
+        epoch=before.epoch,
         cause=before.cause,
         attempts=attempts,
         failed_at=at,

@@ -1,9 +1,8 @@
-"""Processes that wait in a container's cgroup for what they will be told to become.
+"""Preforked processes: they wait in a container's cgroup for what they will be told to become.
 
-    Seeds.sow ─► fork ─► joins its cgroup ─► waits ─► request ─► staging.py | entering.py
+    Prefork.fork ─► fork ─► joins its cgroup ─► waits ─► request ─► staging.py | entering.py
 
-Who moves into a cgroup waits in the kernel until every processor has come by (a grace period of
-RCU): ten to twenty milliseconds in which nothing is done, and a third of a start. So that is done
+Joining a cgroup blocks for an RCU grace period (10 to 20 ms), a third of a start. So that is done
 before there is anything to start. A process in a cgroup begins its children there at no cost, but
 they would have to be begun by it: hence one that waits for each that will be needed.
 
@@ -28,14 +27,14 @@ Act = Callable[[dict[str, Any], list[int]], None]
 Fork = Callable[[Callable[[], None]], int]
 
 
-class Seeds:
+class Prefork:
     """Those that wait, by pid. `kept` are the descriptors that they need to become something."""
 
     def __init__(self, kept: Iterable[int]) -> None:
         self._kept = tuple(kept)
         self._channels: dict[int, socket.socket] = {}
 
-    def sow(self, cgroups: list[str], act: Act, fork: Fork) -> int:
+    def fork(self, cgroups: list[str], act: Act, fork: Fork) -> int:
         """Begin one that will `act` once; return its pid."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:

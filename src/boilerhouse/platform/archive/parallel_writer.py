@@ -1,6 +1,6 @@
 """The contents of an archive's files, written by two processes beside each other.
 
-    Tree ─► Crew ─► Batch ─► the second process, or this one if that has enough to do
+    Tree ─► ParallelWriter ─► Batch ─► the second process, or this one if that has enough to do
                  ◄── done ──┘
 
 To make a file is mostly the kernel's work, and Python's own for each is nearly as much: one process
@@ -24,15 +24,15 @@ from boilerhouse.platform.archive.batch import BYTES, Batch, Open, Owner, write
 from boilerhouse.platform.archive.entries import not_written, twice
 from boilerhouse.platform.archive.header import Member
 from boilerhouse.platform.archive.reader import Parts
-from boilerhouse.platform.archive.second import Second
 from boilerhouse.platform.archive.source import Source
+from boilerhouse.platform.archive.writer_process import WriterProcess
 
 SMALL = 64 << 10  # bytes of a file that is made with its batch
 _GIVEN = 4  # batches that the second process has at once
 _ALONE = 16  # batches until there is one
 
 
-class Crew:
+class ParallelWriter:
     """Writes what is in files, sooner or later; `settle` waits until it is there.
 
     Of several that cannot be written, the archive's first is told.
@@ -44,7 +44,7 @@ class Crew:
         self._free = [number * BYTES for number in range(_GIVEN + 1)]
         self._batch = Batch(self._free.pop())
         self._given: dict[int, Batch] = {}  # to the second process, by where they start
-        self._second: Second | None = None
+        self._writer_process: WriterProcess | None = None
         self._done = 0
         self._alone = _ALONE
         self._failed = False
@@ -97,20 +97,20 @@ class Crew:
 
     def close(self) -> None:
         """End the second process, whatever it does."""
-        if self._second is not None:
-            self._second.kill()
-            self._second = None
+        if self._writer_process is not None:
+            self._writer_process.kill()
+            self._writer_process = None
 
     def _hand_over(self) -> Batch:
         """Have the current batch written by whoever has time; return the next one, empty."""
-        if self._second is None and self._done >= self._alone:
+        if self._writer_process is None and self._done >= self._alone:
             self._alone += _ALONE
             with suppress(OSError):  # no more processes here: it takes longer then
-                self._second = Second(self._contents)
+                self._writer_process = WriterProcess(self._contents)
         while self._hear(wait=False):
             pass
-        if self._second is not None and len(self._given) < _GIVEN:
-            self._second.send(self._batch)
+        if self._writer_process is not None and len(self._given) < _GIVEN:
+            self._writer_process.send(self._batch)
             self._given[self._batch.start] = self._batch
             self._batch = Batch(self._free.pop())
         else:
@@ -132,9 +132,9 @@ class Crew:
 
     def _hear(self, wait: bool) -> bool:
         """Take back a batch from the second process; False if there is none."""
-        if self._second is None or not self._given:
+        if self._writer_process is None or not self._given:
             return False
-        told = self._second.hear(wait)
+        told = self._writer_process.hear(wait)
         if told is None:
             return False
         start, done, error = told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from boilerhouse.platform.kube.kinds import Bare, ObjectMeta
-from boilerhouse.platform.kube.views import Views
+from boilerhouse.platform.kube.projections import Views
 
 
 def item(uid: str, version: str) -> Bare:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from boilerhouse.core.clock import FakeClock, rng
-from boilerhouse.platform.loop.setbacks import CAP, Setbacks
+from boilerhouse.core.clock import FakeClock, new_rng
+from boilerhouse.platform.loop.stepfailures import CAP, StepFailures
 
 
 def test_failures_in_a_row_are_counted_and_come_later_and_later() -> None:
     """Of one step; another step starts anew."""
-    setbacks: Setbacks[str] = Setbacks(FakeClock(), rng(1))
-    assert setbacks.of("a") is None
+    failures: StepFailures[str] = StepFailures(FakeClock(), new_rng(1))
+    assert failures.of("a") is None
     delays = []
     for count in range(1, 20):
-        setbacks.note("a", "Bind", "why", refused=count == 1)
-        found = setbacks.of("a")
+        failures.note("a", "Bind", "why", refused=count == 1)
+        found = failures.of("a")
         assert found is not None
         assert (found.step, found.why, found.count) == ("Bind", "why", count)
         assert found.refused == (count == 1)
         delays.append(found.due_in)
     assert delays[0] < delays[4] < delays[8]
     assert max(delays) <= CAP
-    setbacks.note("a", "Create", "other")
-    again = setbacks.of("a")
+    failures.note("a", "Create", "other")
+    again = failures.of("a")
     assert again is not None
     assert again.count == 1
 
@@ -31,13 +31,13 @@ def test_failures_in_a_row_are_counted_and_come_later_and_later() -> None:
 def test_a_try_becomes_due_by_the_monotonic_clock() -> None:
     """A wall clock that jumps neither hurries nor holds it."""
     clock = FakeClock()
-    setbacks: Setbacks[str] = Setbacks(clock, rng(1))
-    setbacks.note("a", "Bind", "why")
+    failures: StepFailures[str] = StepFailures(clock, new_rng(1))
+    failures.note("a", "Bind", "why")
     clock.set(clock.now() + timedelta(days=1))
-    waiting = setbacks.of("a")
+    waiting = failures.of("a")
     assert waiting is not None and waiting.due_in > timedelta(0)
     clock.advance(1)
-    due = setbacks.of("a")
+    due = failures.of("a")
     assert due is not None and due.due_in <= timedelta(0)
-    setbacks.clear("a")
-    assert setbacks.of("a") is None
+    failures.clear("a")
+    assert failures.of("a") is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boilerhouse.embedded.kubelet.container import Exit
-from boilerhouse.embedded.kubelet.forkserver.stock import SEEDS, SIZE, discard
+from boilerhouse.embedded.kubelet.forkserver.slots import PREFORKED, SIZE, discard
 from boilerhouse.embedded.kubelet.sandbox.sandbox import Bubblewrapped, PodSandbox
 from tests.security.containers import Heard, execute, run, sandboxes, shell
 
@@ -36,9 +36,9 @@ async def pod(opened: Bubblewrapped) -> AsyncIterator[PodSandbox]:
 
 async def filled(opened: Bubblewrapped) -> list[int]:
     """Have the stock filled and return who waits in it, once all are in their groups."""
-    opened.stock.fill(0)
-    await until(lambda: len(opened.stock) == SIZE)
-    await until(lambda: len(waiting(opened)) == SIZE * SEEDS)
+    opened.slots.fill(0)
+    await until(lambda: len(opened.slots) == SIZE)
+    await until(lambda: len(waiting(opened)) == SIZE * PREFORKED)
     return waiting(opened)
 
 
@@ -77,7 +77,7 @@ async def test_a_container_is_in_the_group_that_waited_for_it(
     """Its sandbox, its own process and what is executed in it are where its limits are."""
     waited = await filled(opened)
     container = await pod.start(shell("sleep 1000", memory_bytes=64 << 20), Heard())
-    group = container.plot.group
+    group = container.slot.group
     assert group.by_controller["memory"].name.startswith("stock.")
     listed = group.processes()
     assert listed is not None
@@ -98,9 +98,9 @@ async def test_what_was_made_ready_has_waited_there_too(
     prepared = await pod.prepare(shell("echo up; exec sleep 1000"))
     heard = Heard()
     container = await prepared.start(heard)
-    assert container.pid in (container.plot.group.processes() or ())
+    assert container.pid in (container.slot.group.processes() or ())
     given_up = await pod.prepare(shell("true"))
-    group = given_up._container.plot.group
+    group = given_up._container.slot.group
     await given_up.discard()
     assert not any(path.exists() for path in group.directories)
 
@@ -146,7 +146,7 @@ async def test_who_waits_holds_nothing_of_the_fork_server(opened: Bubblewrapped)
 async def test_who_waits_goes_with_the_fork_server(opened: Bubblewrapped) -> None:
     """A fork server that is killed leaves nobody in any group."""
     waited = await filled(opened)
-    os.kill(opened.nursery.pid, signal.SIGKILL)
+    os.kill(opened.fork_server.pid, signal.SIGKILL)
     await asyncio.wait_for(opened.died, 10)
     await until(lambda: not any(_lives(pid) for pid in waited))
 
@@ -157,8 +157,8 @@ async def test_nothing_is_left_of_a_stock(tmp_path: Path) -> None:
         waited = await filled(opened)
         roots = stocked(opened)
         assert len(roots) == SIZE
-        await discard(await opened.stock.take("pod.main.0"))
-        opened.stock.fill(0)
+        await discard(await opened.slots.take("pod.main.0"))
+        opened.slots.fill(0)
         await asyncio.sleep(0)
     assert not any(_lives(pid) for pid in waited)
     assert not any(path.exists() for path in roots)

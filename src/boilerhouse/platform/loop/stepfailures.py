@@ -1,7 +1,7 @@
 """Which step of which object keeps failing, and when it may be tried again.
 
-step raises ─► Setbacks.note ─► next Seen (count, why, due in) ─► decide: try, wait, or give up
-step works  ─► Setbacks.clear
+step raises ─► StepFailures.note ─► next Seen (count, why, due in) ─► decide: try, wait, or give up
+step works  ─► StepFailures.clear
 
 Kept in memory: a restarted process tries at once and counts anew, which does no harm, and a write
 per failure would hurt just when the API server is ill. What people must see of it (the phase Error
@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from boilerhouse.core.backoff import backoff
 from boilerhouse.core.clock import Clock, Random
-from boilerhouse.core.setback import Setback
+from boilerhouse.core.stepfailure import StepFailure
 
 K = TypeVar("K", bound=Hashable)
 
@@ -36,26 +36,26 @@ class _Noted:
     due: float
 
 
-class Setbacks(Generic[K]):
+class StepFailures(Generic[K]):
     """The failures of one kind's objects, at most one step of each."""
 
     def __init__(
-        self, clock: Clock, chance: Random, *, base: timedelta = BASE, cap: timedelta = CAP
+        self, clock: Clock, rng: Random, *, base: timedelta = BASE, cap: timedelta = CAP
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._base = base.total_seconds()
         self._cap = cap.total_seconds()
         self._noted: OrderedDict[K, _Noted] = OrderedDict()
 
-    def of(self, key: K) -> Setback | None:
+    def of(self, key: K) -> StepFailure | None:
         """Return how far the object's failing step is, None if the last one worked."""
         noted = self._noted.get(key)
         if noted is None:
             return None
         # Of the monotonic clock: a wall clock that jumps must neither hurry nor hold a retry.
         due_in = timedelta(seconds=noted.due - self._clock.monotonic())
-        return Setback(noted.step, noted.why, noted.count, noted.refused, due_in)
+        return StepFailure(noted.step, noted.why, noted.count, noted.refused, due_in)
 
     def note(
         self, key: K, step: str, why: str, *, refused: bool = False, longer: float = 1.0
@@ -63,7 +63,7 @@ class Setbacks(Generic[K]):
         """A step failed; each time in a row the next try comes later, `longer` times that."""
         before = self._noted.pop(key, None)
         count = 1 if before is None or before.step != step else before.count + 1
-        delay = backoff(count - 1, longer * self._base, self._cap, self._chance)
+        delay = backoff(count - 1, longer * self._base, self._cap, self._rng)
         due = self._clock.monotonic() + delay
         self._noted[key] = _Noted(step, why, count, refused, due)
         while len(self._noted) > LIMIT:

@@ -1,6 +1,6 @@
 """The kubelet's side of the fork server: requests as coroutines, exits as futures.
 
-    sandbox.py, process.py, netns.py ─► Nursery ─► socket pair ─► forkserver.py
+    sandbox.py, process.py, netns.py ─► ForkServerClient ─► socket pair ─► forkserver.py
 
 If the fork server dies, all containers die with it: it is their ancestor. Every pending request
 then fails and `died` resolves, which ends the kubelet; there is nothing left to supervise.
@@ -66,7 +66,7 @@ class Child:
             self._pidfd = -1
 
 
-class Nursery:
+class ForkServerClient:
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
         self._channel = channel
@@ -82,7 +82,7 @@ class Nursery:
         self.died: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
-    async def start(cls, bwrap: Bubblewrap) -> Nursery:
+    async def start(cls, bwrap: Bubblewrap) -> ForkServerClient:
         """Start the fork server; only from the main thread: it dies with the thread that did."""
         if threading.current_thread() is not threading.main_thread():
             raise SandboxError("containers can be started only from the main thread")
@@ -100,14 +100,14 @@ class Nursery:
             start_new_session=True,
         )
         theirs.close()
-        nursery = cls(process, ours)
+        fork_server = cls(process, ours)
         try:
-            await asyncio.wait_for(nursery._greeting(), _START_SECONDS)
+            await asyncio.wait_for(fork_server._greeting(), _START_SECONDS)
         except BaseException:
-            nursery.kill()
+            fork_server.kill()
             raise
-        nursery._loop.add_reader(ours, nursery._receive)
-        return nursery
+        fork_server._loop.add_reader(ours, fork_server._receive)
+        return fork_server
 
     @property
     def pid(self) -> int:

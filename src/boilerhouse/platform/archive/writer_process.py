@@ -1,7 +1,7 @@
 """The worker's second process, which writes batches beside the first.
 
-    Second.send ─► where a batch starts, its parts, its descriptors ─► serve ─► write
-    Second.hear ◄── which batch, how many of its parts were written, why not more ──┘
+    WriterProcess.send ─► where a batch starts, its parts, its descriptors ─► serve ─► write
+    WriterProcess.hear ◄── which batch, how many of its parts were written, why not more ──┘
 
 It is forked from the confined worker: it has what that has and nothing more. It dies with it, and
 nobody hears that the worker has ended before that, since it holds the worker's streams open.
@@ -18,14 +18,14 @@ from mmap import mmap
 
 from boilerhouse.platform.archive import confine
 from boilerhouse.platform.archive.batch import OPEN, Batch, write
-from boilerhouse.platform.archive.failures import second_died
+from boilerhouse.platform.archive.failures import writer_process_died
 
 _MESSAGE = 128 << 10  # a batch without its contents: names have 255 bytes at most
 _DONE = struct.Struct("=QII")
 _NUMBER = struct.Struct("=i")
 
 
-class Second:
+class WriterProcess:
     """That process, seen from the first."""
 
     def __init__(self, contents: mmap) -> None:
@@ -49,7 +49,7 @@ class Second:
         try:
             self._channel.sendmsg([told], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise second_died() from error
+            raise writer_process_died() from error
 
     def hear(self, wait: bool) -> tuple[int, int, int] | None:
         """Return which batch is done, how many of its parts, and the error; None: none is yet."""
@@ -58,9 +58,9 @@ class Second:
         except BlockingIOError:
             return None
         except ConnectionResetError as error:
-            raise second_died() from error
+            raise writer_process_died() from error
         if not told:
-            raise second_died()
+            raise writer_process_died()
         start, done, number = _DONE.unpack(told)
         return start, done, number
 

@@ -1,6 +1,6 @@
 """Operator, helper and REST API run together, on whichever Kubernetes API a client leads to.
 
-Client ─► Operator ─► House ─► http://…:3000
+Client ─► Operator ─► Services ─► http://…:3000
 
 `up` runs all of it on the embedded API, `operator` and `api` each their part on a cluster.
 """
@@ -33,8 +33,8 @@ from boilerhouse.tenancy.workloads.platform import Platform, TrustedPlatform
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a household needs of the world it runs in."""
+class Dependencies:
+    """What the components need of the world it runs in."""
 
     client: Client
     images: Images
@@ -55,37 +55,37 @@ class Means:
 
 
 def operator_of(
-    means: Means, *, reconcile: bool = True, elector: Elector | None = None
+    dependencies: Dependencies, *, reconcile: bool = True, elector: Elector | None = None
 ) -> Operator:
     """Make the operator; without `reconcile` it only hears, and works when the API asks."""
-    helper, stored = _helper(means), _stored(means)
+    helper, stored = _helper(dependencies), _stored(dependencies)
     operator = Operator(
-        means.client,
-        images=means.images,
-        identities=HelperIdentities(helper, means.signing, means.api_url),
+        dependencies.client,
+        images=dependencies.images,
+        identities=HelperIdentities(helper, dependencies.signing, dependencies.api_url),
         snapshots=HelperSnapshots(stored, helper),
-        settings=means.settings,
-        platform=means.platform,
-        gate=means.gate,
+        settings=dependencies.settings,
+        platform=dependencies.platform,
+        gate=dependencies.gate,
         elector=elector,
         reconcile=reconcile,
-        helper=means.helper if reconcile else None,
-        saves=means.saves,
-        at_hand=means.at_hand,
+        helper=dependencies.helper if reconcile else None,
+        saves=dependencies.saves,
+        at_hand=dependencies.at_hand,
     )
-    means.agents.hear(operator.pod_informer)
+    dependencies.agents.hear(operator.pod_informer)
     return operator
 
 
-def _helper(means: Means) -> HelperClient:
-    return HelperClient(means.client, means.route, means.agents)
+def _helper(dependencies: Dependencies) -> HelperClient:
+    return HelperClient(dependencies.client, dependencies.route, dependencies.agents)
 
 
-def _stored(means: Means) -> SnapshotClient:
-    return SnapshotClient(means.client, means.route, means.agents)
+def _stored(dependencies: Dependencies) -> SnapshotClient:
+    return SnapshotClient(dependencies.client, dependencies.route, dependencies.agents)
 
 
-class Household:
+class Components:
     """What runs, each part until it is told to stop."""
 
     def __init__(self) -> None:
@@ -105,38 +105,38 @@ class Household:
 
 
 @asynccontextmanager
-async def household(
-    means: Means,
+async def running_components(
+    dependencies: Dependencies,
     *,
     operator: Operator,
     bound: socket.socket | None = None,
     key: str = "",
-) -> AsyncGenerator[Household]:
+) -> AsyncGenerator[Components]:
     """Run an operator, and on a bound socket the REST API, while the context lasts."""
     async with AsyncExitStack() as stack:
-        running = Household()
-        house = None
+        running = Components()
+        services = None
         if bound is not None:
-            from boilerhouse.edge.api.house import House
+            from boilerhouse.edge.api.services import Services
 
-            house = House.of(
+            services = Services.of(
                 operator,
-                signing=means.signing,
+                signing=dependencies.signing,
                 key=key,
-                helper=_helper(means),
-                snapshots=_stored(means),
-                shelf=means.shelf,
-                commands=means.commands,
-                warnings=means.warnings,
-                awaits_helper=means.at_hand,
+                helper=_helper(dependencies),
+                snapshots=_stored(dependencies),
+                shelf=dependencies.shelf,
+                commands=dependencies.commands,
+                warnings=dependencies.warnings,
+                awaits_helper=dependencies.at_hand,
             )
         stack.push_async_callback(running.stop)
         running.begin("operator", operator.run)
-        if house is not None and bound is not None:
+        if services is not None and bound is not None:
             from boilerhouse.edge.api.serving import serving
 
-            await stack.enter_async_context(house.running())
-            for informer in house.informers:
+            await stack.enter_async_context(services.running())
+            for informer in services.informers:
                 await informer.wait_synced()
-            await stack.enter_async_context(serving(house, bound))
+            await stack.enter_async_context(serving(services, bound))
         yield running

@@ -1,6 +1,6 @@
 """The outermost layer: what every request passes before the framework sees it, and after.
 
-uvicorn ─► Door ─► Litestar
+uvicorn ─► OuterMiddleware ─► Litestar
 
 * Paths are judged as they were sent. The server decodes them, after which `a%2Fb` looks like two
   segments, `//` like one slash, and bytes that are no UTF-8 like a question mark: three ways for
@@ -51,12 +51,12 @@ _CODED_SLASH = re.compile(rb"%2f|%5c", re.IGNORECASE)
 
 
 async def remember(error: Exception, scope: Scope) -> None:
-    """Keep what was raised for the Door: Litestar's hook after every exception."""
+    """Keep what was raised for the OuterMiddleware: Litestar's hook after every exception."""
     where: Any = scope
     where[RAISED] = error
 
 
-class Door:
+class OuterMiddleware:
     """An ASGI application around the framework's."""
 
     def __init__(self, inner: Litestar, clock: Clock, end_streams: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """Waiting for one object to change, without polling and without a subscription per waiter.
 
-informer ─► News (one subscription) ─► whoever waits for that key
+informer ─► ChangeNotifier (one subscription) ─► whoever waits for that key
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from boilerhouse.platform.kube.resources import Key
 T = TypeVar("T", bound=Object)
 
 
-class News(Generic[T]):
+class ChangeNotifier(Generic[T]):
     """News of an informer's objects by key."""
 
     def __init__(self, informer: Informer[T]) -> None:
         self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
         informer.subscribe(self._changed)
 
-    async def until(self, key: Key, holds: Callable[[], bool]) -> None:
+    async def wait_until(self, key: Key, holds: Callable[[], bool]) -> None:
         """Wait until `holds`, asked now, after every change of this object, and when told."""
         while not holds():
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -37,11 +37,11 @@ class News(Generic[T]):
                 if not waiting and self._waiting.get(key) is waiting:
                     del self._waiting[key]
 
-    def tell(self, key: Key) -> None:
+    def notify(self, key: Key) -> None:
         """Say that something else has changed that whoever waits for this object looks at."""
         for turn in self._waiting.get(key, ()):
             if not turn.done():
                 turn.set_result(None)
 
     def _changed(self, change: Change[T]) -> None:
-        self.tell(change.key)
+        self.notify(change.key)

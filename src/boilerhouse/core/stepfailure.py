@@ -1,4 +1,4 @@
-"""A step that failed, as a decision sees it; `platform/loop/setbacks.py` keeps count."""
+"""A step that failed, as a decision sees it; `platform/loop/stepfailures.py` keeps count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from msgspec import Struct
 
 
-class Setback(Struct, frozen=True):
+class StepFailure(Struct, frozen=True):
     """The last failure of an object's current step."""
 
     step: str

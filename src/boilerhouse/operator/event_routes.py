@@ -4,7 +4,7 @@ workload ─► itself, its pools, claims that wait for it
 claim    ─► itself, its workload; when it is over, whoever it kept waiting
 Pod      ─► the claims that mean or carry it, its pool; when it is gone, its agent's Secret
 
-Waking one too many costs a pass that finds nothing to do.
+EventRoutes one too many costs a pass that finds nothing to do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from boilerhouse.core import names
-from boilerhouse.operator.ties import keeps
+from boilerhouse.operator.references import keeps
 from boilerhouse.platform.kube.cache import Change, Index, by_label
 from boilerhouse.platform.kube.kinds import Object, Pod
-from boilerhouse.platform.kube.news import News
+from boilerhouse.platform.kube.notifier import ChangeNotifier
 from boilerhouse.platform.kube.resources import Key, key_of
-from boilerhouse.platform.loop.setbacks import Setbacks
+from boilerhouse.platform.loop.stepfailures import StepFailures
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.claims.read import claim_of
@@ -33,15 +33,15 @@ _by_pool = by_label(names.POOL)
 
 
 @dataclass(frozen=True, slots=True)
-class Waking:
+class EventRoutes:
     """The indexes that say who is concerned."""
 
     by_intent: Index[Claim]  # claims by the Pod they mean
     by_workload: Index[Claim]
     by_tenancy: Index[Claim]
     pools_by_workload: Index[Pool]
-    setbacks: Setbacks[Key]  # of claims
-    news: News[Claim]
+    failures: StepFailures[Key]  # of claims
+    notifier: ChangeNotifier[Claim]
     hurry: Callable[[Key], None]  # to save a claim's files: its instance is going
 
     def pools_of_workload(self, change: Change[Workload]) -> Iterable[Key]:
@@ -61,7 +61,7 @@ class Waking:
         for claim in _versions(change):
             for other in self.by_tenancy.get(tenancy(claim)):
                 if key_of(other) != change.key:
-                    self.setbacks.clear(key_of(other))
+                    self.failures.clear(key_of(other))
                     yield key_of(other)
 
     def claims_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
@@ -76,7 +76,7 @@ class Waking:
             if ending:
                 self.hurry(claim)
             yield claim
-            self.news.tell(claim)  # an Active claim may have been heard of before its Pod
+            self.notifier.notify(claim)  # an Active claim may have been heard of before its Pod
 
 
 def workload_of_claim(change: Change[Claim]) -> Iterable[Key]:
