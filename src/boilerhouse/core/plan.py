@@ -1,6 +1,6 @@
 """Plans: what a pass over an object can decide to do. Pure.
 
-decide(seen) ─► Do (steps) | WriteStatus (one write) | Wait
+decide(seen) ─► Do (steps) | WriteStatus, Delete (one write) | Wait
 
 A plan is either steps or one write, never both: what must survive a crash is a write of its own.
 Each kind has its own steps, and may have writes of its own beside these.
@@ -29,6 +29,11 @@ class WriteStatus(Generic[Status_co]):
 
     status: Status_co
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object, if it is still as it was seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from boilerhouse.operator.declaration import Declaration, Watch
 from boilerhouse.operator.parts import Parts
 from boilerhouse.platform.kube.cache import by_label
 from boilerhouse.platform.kube.cas import Writer
-from boilerhouse.platform.kube.resources import Key
+from boilerhouse.platform.kube.resources import SECRET_NAMES, Key
 from boilerhouse.platform.loop.recorder import Recorder
 from boilerhouse.platform.loop.stepfailures import StepFailures
 from boilerhouse.tenancy.claims import decide as claim_decision
@@ -173,9 +173,9 @@ def triggers(parts: Parts) -> Declaration[trigger.Seen, trigger.Plan]:
     )
 
 
-def secrets(parts: Parts) -> Declaration[sweep.Seen, sweep.Delete | sweep.Wait]:
+def secrets(parts: Parts) -> Declaration[sweep.Seen, sweep.Plan]:
     """Of agents whose instance is gone: swept."""
-    writer = Writer(parts.client, sweep.SECRET_NAMES, parts.secret_informer)
+    writer = Writer(parts.client, SECRET_NAMES, parts.secret_informer)
     sweeper = sweep.Sweeper(parts.client, writer, parts.pod_informer, parts.clock)
     return Declaration(
         "secrets",

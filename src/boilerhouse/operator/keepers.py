@@ -16,12 +16,18 @@ from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.keeper import Keeper
 from boilerhouse.platform.kube.kinds import Dynamic, Pod
-from boilerhouse.platform.kube.resources import DISRUPTION_BUDGETS, NETWORK_POLICIES, PODS, Key
+from boilerhouse.platform.kube.resources import (
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    PODS,
+    SECRET_NAMES,
+    Key,
+)
 from boilerhouse.tenancy.disruptions.build import BUDGET, BUDGETS
 from boilerhouse.tenancy.disruptions.keep import EVERY, Budgets, counts, spec_changed
 from boilerhouse.tenancy.networks.build import POLICY, policies
 from boilerhouse.tenancy.postmortems import decide as postmortem
-from boilerhouse.tenancy.postmortems.keep import SECRET_NAMES, Dead, PostMortems
+from boilerhouse.tenancy.postmortems.keep import Dead, PostMortems
 from boilerhouse.tenancy.postmortems.model import COMPONENT, POST_MORTEM
 from boilerhouse.tenancy.snapshots import decide as helper_decision
 from boilerhouse.tenancy.snapshots.build import HelperSettings

@@ -17,7 +17,7 @@ from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer, Timing
 from boilerhouse.platform.kube.kinds import Bare, Dynamic, Node, Pod
 from boilerhouse.platform.kube.notifier import ChangeNotifier
-from boilerhouse.platform.kube.resources import NODES, PODS, Key
+from boilerhouse.platform.kube.resources import NODES, PODS, SECRET_NAMES, Key
 from boilerhouse.platform.loop.controller import Controller
 from boilerhouse.platform.loop.priority import Gate
 from boilerhouse.platform.loop.recorder import Recorder
@@ -30,7 +30,6 @@ from boilerhouse.tenancy.claims.reading.memory import Memory
 from boilerhouse.tenancy.claims.reading.spares import Spares
 from boilerhouse.tenancy.claims.seen import Plan as ClaimPlan
 from boilerhouse.tenancy.claims.seen import Seen as ClaimSeen
-from boilerhouse.tenancy.instances import sweep
 from boilerhouse.tenancy.instances.blueprints import Blueprints
 from boilerhouse.tenancy.instances.objects import Instances
 from boilerhouse.tenancy.instances.readiness import Readiness
@@ -75,7 +74,7 @@ class Parts:
         self.trigger_informer: Informer[Dynamic] = Informer(client, TRIGGERS, timing=timing)
         self.node_informer: Informer[Node] = Informer(client, NODES, timing=timing)
         self.secret_informer: Informer[Bare] = Informer(
-            client, sweep.SECRET_NAMES, labels={names.AGENT: "true"}, timing=timing
+            client, SECRET_NAMES, labels={names.AGENT: "true"}, timing=timing
         )
         by_intent = self.claim_informer.index(intended)
         by_tenancy = self.claim_informer.index(lambda claim: [tenancy(claim)])

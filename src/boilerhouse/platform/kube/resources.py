@@ -110,6 +110,8 @@ PODS = Resource("", "v1", "pods", "Pod", kinds.Pod)
 SERVICES = Resource("", "v1", "services", "Service", kinds.Service)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", kinds.ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", kinds.Secret)
+# Only their metadata: what is not read cannot leak from a cache.
+SECRET_NAMES = Resource("", "v1", "secrets", "Secret", kinds.Bare)
 PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", kinds.VolumeClaim)
 EVENTS = Resource("", "v1", "events", "Event", kinds.Event)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", kinds.Bare)

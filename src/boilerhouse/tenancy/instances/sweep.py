@@ -13,14 +13,12 @@ from datetime import datetime, timedelta
 
 from boilerhouse.core.clock import Clock
 from boilerhouse.core.names import pod_of_agent_secret
+from boilerhouse.core.plan import Delete, Wait
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Bare, Pod
-from boilerhouse.platform.kube.resources import PODS, Key, Resource
-
-# Only their metadata: what is not read cannot leak from a cache.
-SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
+from boilerhouse.platform.kube.resources import PODS, Key
 
 YOUNG = timedelta(minutes=1)
 
@@ -35,26 +33,17 @@ class Seen:
     pod_exists: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    name: str
-    uid: str
-    version: str
+Plan = Delete | Wait
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    again_in: timedelta | None = None
-
-
-def decide(seen: Seen) -> Delete | Wait:
+def decide(seen: Seen) -> Plan:
     """Return whether the Secret has outlived its Pod."""
     if seen.pod_exists:
-        return Wait()
+        return Wait("its Pod is there")
     left = seen.created_at + YOUNG - seen.now
     if left > timedelta(0):
-        return Wait(left)
-    return Delete(seen.name, seen.uid, seen.version)
+        return Wait("its Pod may be yet to come", left)
+    return Delete()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +71,10 @@ class Sweeper:
             exists,
         )
 
-    async def apply(self, key: Key, seen: Seen, plan: Delete | Wait) -> timedelta | None:
+    async def apply(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
         if isinstance(plan, Wait):
             return plan.again_in
-        await self.secrets.delete(plan)
+        await self.secrets.delete(seen)
         return None
 
     async def _pod_exists(self, pod: Key) -> bool:

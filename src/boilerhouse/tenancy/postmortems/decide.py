@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from boilerhouse.core.plan import Delete, Wait
 from boilerhouse.tenancy.postmortems.model import KEPT, KEPT_FOR
 
 
@@ -20,17 +21,6 @@ class Seen:
     younger: int
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    uid: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    again_in: timedelta
-
-
 Plan = Delete | Wait
 
 
@@ -38,5 +28,5 @@ def decide(seen: Seen) -> Plan:
     """Return whether it has been kept long enough."""
     left = seen.died_at + KEPT_FOR - seen.now
     if seen.younger >= KEPT or left <= timedelta(0):
-        return Delete(seen.uid, seen.version)
-    return Wait(left)
+        return Delete()
+    return Wait("it is kept for a while", left)

@@ -17,19 +17,21 @@ import structlog
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import Clock, parse_time, rfc3339
+from boilerhouse.core.plan import Wait
 from boilerhouse.platform.kube.cache import Change
+from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Bare, Pod
-from boilerhouse.platform.kube.resources import PODS, SECRETS, Key, Resource, key_of
-from boilerhouse.platform.kube.status import AlreadyExists, ApiError, Conflict, NotFound
+from boilerhouse.platform.kube.resources import PODS, SECRET_NAMES, SECRETS, Key, key_of
+from boilerhouse.platform.kube.status import AlreadyExists, ApiError
 from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.instances.build import TENANT_CONTAINER
 from boilerhouse.tenancy.instances.seen import ClaimRef
 from boilerhouse.tenancy.postmortems import build
 from boilerhouse.tenancy.postmortems.deaths import Death, death_of, may_have_died
-from boilerhouse.tenancy.postmortems.decide import Delete, Plan, Seen
+from boilerhouse.tenancy.postmortems.decide import Plan, Seen
 from boilerhouse.tenancy.postmortems.model import (
     DEATH,
     DIED_AT,
@@ -41,8 +43,6 @@ from boilerhouse.tenancy.postmortems.model import (
 
 log = structlog.get_logger(__name__)
 
-# Only their metadata: what is not read cannot leak from a cache.
-SECRET_NAMES: Resource[Bare] = Resource("", "v1", "secrets", "Secret", Bare)
 _LOG_LIMIT = 4 << 20  # of its end, before it is known which lines are of the life that ended
 
 
@@ -72,6 +72,7 @@ class PostMortems:
         self.pods = pods
         self.written = written
         self._client = client
+        self._writer = Writer(client, SECRET_NAMES, written)
         self._claims = claims
         self._events = events
         self._clock = clock
@@ -106,11 +107,8 @@ class PostMortems:
             if pod is None or not self._notice(key, pod):
                 return None
         pod, claim, death = self._noticed[key]
-        try:
-            written = await self._client.get(SECRET_NAMES, secret_name(key.name))
-        except NotFound:
-            return Dead(pod, claim, death, known=False)
-        return Dead(pod, claim, death, known=_is_of(written, death))
+        written = await self._client.find(SECRET_NAMES, secret_name(key.name))
+        return Dead(pod, claim, death, known=written is not None and _is_of(written, death))
 
     async def write(self, key: Key, dead: Dead, wanted: bool) -> timedelta | None:
         if wanted:
@@ -212,13 +210,10 @@ class PostMortems:
         )
 
     async def sweep(self, key: Key, seen: Seen, plan: Plan) -> timedelta | None:
-        match plan:
-            case Delete(uid, version):
-                with contextlib.suppress(NotFound, Conflict):  # its event comes
-                    await self._client.delete(SECRETS, seen.name, uid=uid, resource_version=version)
-                return None
-            case wait:
-                return wait.again_in
+        if isinstance(plan, Wait):
+            return plan.again_in
+        await self._writer.delete(seen)
+        return None
 
 
 def _is_of(secret: Bare, death: Death) -> bool:

@@ -12,11 +12,12 @@ import pytest
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import rfc3339
+from boilerhouse.core.plan import Delete, Wait
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 from boilerhouse.tenancy.postmortems.build import ending, of_life, secret
 from boilerhouse.tenancy.postmortems.deaths import Death, death_of, may_have_died
-from boilerhouse.tenancy.postmortems.decide import Delete, Seen, Wait, decide
+from boilerhouse.tenancy.postmortems.decide import Seen, decide
 from boilerhouse.tenancy.postmortems.model import KEPT, KEPT_FOR, LOG_BYTES, LOG_LINES, Report
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -172,6 +173,6 @@ def test_the_secret_is_small_and_says_whose_it_is() -> None:
 def test_five_are_kept_for_seven_days() -> None:
     """The sixth youngest goes at once, any other when its time has come."""
     seen = Seen(NOW, "postmortem-inst-1", "u", "1", NOW - timedelta(days=1), KEPT - 1)
-    assert decide(seen) == Wait(KEPT_FOR - timedelta(days=1))
-    assert decide(replace(seen, younger=KEPT)) == Delete("u", "1")
-    assert decide(replace(seen, died_at=NOW - KEPT_FOR)) == Delete("u", "1")
+    assert decide(seen) == Wait("it is kept for a while", KEPT_FOR - timedelta(days=1))
+    assert decide(replace(seen, younger=KEPT)) == Delete()
+    assert decide(replace(seen, died_at=NOW - KEPT_FOR)) == Delete()

@@ -11,10 +11,10 @@ from boilerhouse.core.clock import rfc3339
 from boilerhouse.operator.keepers import deaths, postmortems
 from boilerhouse.platform.kube.informer import Informer
 from boilerhouse.platform.kube.kinds import Bare
-from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRETS
+from boilerhouse.platform.kube.resources import EVENTS, PODS, SECRET_NAMES, SECRETS
 from boilerhouse.platform.kube.status import NotFound
 from boilerhouse.platform.loop.manager import Manager
-from boilerhouse.tenancy.postmortems.keep import SECRET_NAMES, PostMortems
+from boilerhouse.tenancy.postmortems.keep import PostMortems
 from boilerhouse.tenancy.postmortems.model import COMPONENT, DIED_AT, POST_MORTEM, secret_name
 from tests.controllers.operator_fixture import Kept, running, started
 from tests.unit.edge.api.conftest import Rest, soon
