@@ -30,7 +30,7 @@ from bench.keepalive import Connection
 
 ROUNDS = 5
 SMALL = 20
-AT_ONCE = 50
+HIBERNATING = 50
 EVERY = 0.1  # seconds between two claims
 IDLE_CLAIMS = 100
 MOST_CLAIMS = 200
@@ -291,7 +291,7 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
     of the time that it takes, and so are requests that do nothing: these tell how long the event
     loop is busy with something else.
     """
-    crowd = [f"crowd-{number}" for number in range(AT_ONCE)]
+    crowd = [f"crowd-{number}" for number in range(HIBERNATING)]
     for tenant in crowd:
         await put(port, tenant, "cold", archive)
         _, instance = await revive(connection, tenant, "cold", "cold+data")
@@ -314,7 +314,7 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
     during = await meanwhile
     ratio = percentile(busy.seconds, 0.99) / percentile(idle, 0.99)
     warm_ones = sum(answer["source"] == "pool" for _, answer in busy)
-    what = f"claim: pool, while {AT_ONCE} hibernate ({len(busy)} claims, {warm_ones} warm)"
+    what = f"claim: pool, while {HIBERNATING} hibernate ({len(busy)} claims, {warm_ones} warm)"
     raw = (*busy.seconds,)
     return [
         Figure(f"claim: pool, one every {EVERY} s, idle", milliseconds(idle), raw=(*idle,)),
@@ -322,7 +322,7 @@ async def at_once(connection: Connection, port: int, archive: Path) -> list[Figu
         Figure("  p99 against idle", f"{ratio:.1f} ×"),
         Figure("  a request that does nothing, idle", milliseconds(nothing), raw=(*nothing,)),
         Figure("  the same meanwhile", milliseconds(during), raw=(*during,)),
-        Figure(f"  the {AT_ONCE} of 1 MB were hibernated in", f"{took:.1f} s"),
+        Figure(f"  the {HIBERNATING} of 1 MB were hibernated in", f"{took:.1f} s"),
     ]
 
 

@@ -22,7 +22,7 @@ import pytest
 
 from boilerhouse.platform.loop.watchdog import places
 
-LONGEST = 1.0  # seconds of processor time
+STALL_SECONDS = 1.0  # seconds of processor time
 LOOK = 0.1  # seconds between two looks for the stack
 
 
@@ -68,7 +68,7 @@ class Turns:
         finally:
             took = time.thread_time() - turn.since
             self._going.pop(thread, None)
-            if took > LONGEST:
+            if took > STALL_SECONDS:
                 self.long.append(f"{took:.2f} s of processor time in one turn\n{turn.stack}")
 
     def _look(self) -> None:
@@ -78,7 +78,7 @@ class Turns:
                     took = time.clock_gettime(turn.clock) - turn.since
                 except OSError:  # the thread has ended
                     continue
-                if took > LONGEST and not turn.stack and not self.allowed:
+                if took > STALL_SECONDS and not turn.stack and not self.allowed:
                     stack = places(sys._current_frames().get(turn.thread))
                     turn.stack = "\n".join(reversed(list(stack)))
 

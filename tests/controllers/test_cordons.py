@@ -14,7 +14,7 @@ from boilerhouse.core import names
 from boilerhouse.platform.kube.resources import EVENTS, NODES
 from boilerhouse.tenancy.claims.model import Source
 from boilerhouse.tenancy.claims.objects import CLAIMS
-from boilerhouse.tenancy.claims.reading.cordons import AT_ONCE
+from boilerhouse.tenancy.claims.reading.cordons import LEAVING_LIMIT
 from boilerhouse.tenancy.claims.seen import SavedSeen
 from tests.controllers.operator_fixture import NODE, World, opened, started
 from tests.unit.edge.api.files import Files
@@ -22,7 +22,7 @@ from tests.unit.edge.api.files import Files
 pytestmark = pytest.mark.slow
 
 KEPT: dict[str, Any] = {"filesystem": {"overlayDirs": ["/data"]}}
-TENANTS = [f"tenant-{number}" for number in range(AT_ONCE + 2)]
+TENANTS = [f"tenant-{number}" for number in range(LEAVING_LIMIT + 2)]
 
 
 @dataclass
@@ -77,7 +77,7 @@ async def test_a_cordoned_node_is_emptied_at_a_bounded_pace(full: World, gate: G
     await cordon(full)
 
     async def some_leave() -> bool:
-        return gate.waiting == AT_ONCE
+        return gate.waiting == LEAVING_LIMIT
 
     await full.settles(some_leave)
     assert sum(told.startswith("Active") for told in (await phases(full)).values()) == 2
@@ -85,7 +85,7 @@ async def test_a_cordoned_node_is_emptied_at_a_bounded_pace(full: World, gate: G
     for tenant in TENANTS:
         await full.claimed(names.claim_name(tenant, "web"), "Released")
     assert set((await phases(full)).values()) == {f"Released the node {NODE} is cordoned"}
-    assert gate.most == AT_ONCE
+    assert gate.most == LEAVING_LIMIT
     assert set(gate.stored) == {(tenant, "web") for tenant in TENANTS}
     assert await full.pods() == []
     told = {event.reason for event in (await full.client.list(EVENTS)).items}
@@ -101,7 +101,7 @@ async def test_uncordoned_nobody_else_leaves(full: World, gate: Gate) -> None:
     await cordon(full)
 
     async def some_leave() -> bool:
-        return gate.waiting == AT_ONCE
+        return gate.waiting == LEAVING_LIMIT
 
     await full.settles(some_leave)
     await cordon(full, False)
@@ -109,7 +109,7 @@ async def test_uncordoned_nobody_else_leaves(full: World, gate: Gate) -> None:
 
     async def they_left() -> bool:
         gone = [told for told in (await phases(full)).values() if told.startswith("Released")]
-        return len(gone) == AT_ONCE
+        return len(gone) == LEAVING_LIMIT
 
     await full.settles(they_left)
     stay = [tenant for tenant, told in (await phases(full)).items() if told.startswith("Active")]

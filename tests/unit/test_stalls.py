@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.stalls import LONGEST, Turns
+from tests.stalls import STALL_SECONDS, Turns
 
 pytestmark = pytest.mark.slow
 
@@ -32,11 +32,11 @@ def _turns(seconds: float, *, computing: bool) -> list[str]:
 
 @pytest.mark.stalls
 def test_a_second_of_processor_time_in_one_turn_is_told_with_its_stack() -> None:
-    [told] = _turns(LONGEST * 1.5, computing=True)
+    [told] = _turns(STALL_SECONDS * 1.5, computing=True)
     assert "processor time in one turn" in told
     assert "stall" in told.splitlines()[-1]
 
 
 def test_waiting_is_not_computing() -> None:
     """A machine that is slow fails no test."""
-    assert _turns(LONGEST * 1.2, computing=False) == []
+    assert _turns(STALL_SECONDS * 1.2, computing=False) == []

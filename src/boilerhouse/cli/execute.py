@@ -27,7 +27,7 @@ from boilerhouse.platform.kube.transport import Http
 from boilerhouse.platform.kube.wire import Request
 
 NDJSON = "application/x-ndjson"
-LONGEST = 3600  # seconds a streamed command may take; -i has no limit
+STREAM_SECONDS = 3600  # seconds a streamed command may take; -i has no limit
 PIECE = 32 << 10
 
 
@@ -44,7 +44,7 @@ def run(rest: Rest, instance: str, command: Sequence[str], *, stdin: bool, termi
 
 
 def _streamed(rest: Rest, instance: str, command: Sequence[str]) -> int:
-    body = {"command": list(command), "timeoutSeconds": LONGEST, "encoding": "base64"}
+    body = {"command": list(command), "timeoutSeconds": STREAM_SECONDS, "encoding": "base64"}
     path = f"instances/{segment(instance)}/exec"
     with rest.stream("POST", path, body, accept=NDJSON) as answer:
         for line in lines_of(answer.iter_bytes()):

@@ -14,7 +14,7 @@ import hashlib
 import hmac
 
 _PREFIX = "bh1"
-_LONGEST = 512  # a UID has 36 characters; what is longer is not hashed at all
+_TOKEN_LIMIT = 512  # a UID has 36 characters; what is longer is not hashed at all
 
 
 def mint(key: bytes, uid: str) -> str:
@@ -29,7 +29,7 @@ def verify(key: bytes, token: str) -> str | None:
 
     Takes the same time for every wrong token of the right shape.
     """
-    if len(token) > _LONGEST or not token.isascii():
+    if len(token) > _TOKEN_LIMIT or not token.isascii():
         return None
     prefix, _, rest = token.partition(".")
     uid, _, seal = rest.partition(".")

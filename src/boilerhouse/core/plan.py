@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+AT_ONCE = timedelta(0)  # when an object wants to be looked at again after a change
+
 Step_co = TypeVar("Step_co", covariant=True)
 Status_co = TypeVar("Status_co", covariant=True)
 

@@ -28,7 +28,7 @@ from boilerhouse.platform.kube.kinds import Dynamic
 from boilerhouse.platform.kube.status import ApiError, Conflict, Invalid, NotFound
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
 
-LONGEST = 5.0  # seconds between two writes
+WRITE_INTERVAL_SECONDS = 5.0  # seconds between two writes
 SHORTEST = 0.25
 
 log = structlog.get_logger(__name__)
@@ -138,7 +138,11 @@ class Activity:
     def interval(self, claim: Claim) -> float:
         """Return the seconds between two writes for this claim."""
         timeout = self._timeout(claim)
-        return max(min(LONGEST, timeout / 4), SHORTEST) if timeout else LONGEST
+        return (
+            max(min(WRITE_INTERVAL_SECONDS, timeout / 4), SHORTEST)
+            if timeout
+            else WRITE_INTERVAL_SECONDS
+        )
 
     def _timeout(self, claim: Claim) -> int:
         held = self._workloads.get(self._client.namespace, claim.spec.workload_ref)

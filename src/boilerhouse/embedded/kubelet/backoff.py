@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from boilerhouse.core.backoff import backoff
 
 FIRST = 10.0
-LONGEST = 300.0
+LONGEST_SECONDS = 300.0
 FORGIVEN_AFTER = 600.0  # seconds of running after which earlier failures count no more
 
 
@@ -22,7 +22,7 @@ class Backoff:
     """One thing's failures in a row."""
 
     first: float = FIRST
-    longest: float = LONGEST
+    longest: float = LONGEST_SECONDS
     failures: int = 0
 
     def after(self, ran: float = 0.0) -> float:

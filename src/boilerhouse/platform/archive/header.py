@@ -18,9 +18,9 @@ from boilerhouse.platform.archive.failures import BadArchive
 
 BLOCK = 512
 LEVELS = 25_000  # directories in one another, below an overlay's own
-LONGEST = 4096 + LEVELS * 256  # bytes of a whole path: an overlay's, and as many names as may be
+PATH_BYTES_LIMIT = 4096 + LEVELS * 256  # an overlay's path, and as many names as may be
 ATTRIBUTES = 1 << 20  # bytes of the attributes of one file, which may be 64 KiB each
-RECORDS = ATTRIBUTES + 3 * LONGEST  # bytes of one pax header: it may name file, link, sparse file
+RECORDS = ATTRIBUTES + 3 * PATH_BYTES_LIMIT  # bytes of a pax header: names file, link, sparse file
 FILE, HARD_LINK, SYMLINK, CHAR, DEVICE, DIRECTORY, FIFO = (b"%d" % n for n in range(7))
 OLD_SPARSE = b"S"
 PAX, PAX_GLOBAL, LONG_NAME, LONG_LINK = b"x", b"g", b"L", b"K"

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from boilerhouse.platform.archive import header, sparse
 from boilerhouse.platform.archive.failures import BadArchive
-from boilerhouse.platform.archive.header import BLOCK, LEVELS, LONGEST, RECORDS, Member, shown
+from boilerhouse.platform.archive.header import (
+    BLOCK,
+    LEVELS,
+    PATH_BYTES_LIMIT,
+    RECORDS,
+    Member,
+    shown,
+)
 from boilerhouse.platform.archive.source import Source
 
 _HEADERS = 8  # before one entry, its own included
@@ -121,8 +128,8 @@ class Reader:
         return parts
 
     def _parts(self, name: bytes) -> Parts:
-        if len(name) > LONGEST:
-            raise BadArchive("name-too-long", f"{shown(name)} has over {LONGEST} bytes")
+        if len(name) > PATH_BYTES_LIMIT:
+            raise BadArchive("name-too-long", f"{shown(name)} has over {PATH_BYTES_LIMIT} bytes")
         if name.startswith(b"/"):
             raise BadArchive("absolute-name", f"{shown(name)} is absolute")
         if name.count(b"/") >= _MOST_PARTS:

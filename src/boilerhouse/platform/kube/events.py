@@ -33,7 +33,7 @@ from boilerhouse.platform.loop.priority import Gate
 log = structlog.get_logger(__name__)
 
 WAITING = 1000
-LONGEST = 1024  # the API server refuses longer messages
+MESSAGE_LIMIT = 1024  # the API server refuses longer messages
 
 Type = Literal["Normal", "Warning"]
 
@@ -142,7 +142,7 @@ class Events:
         meta, kind = told.item.metadata, told.resource.kind
         about = About(kind, meta.namespace, meta.name, meta.uid, told.type, told.reason)
         name = f"{meta.name}.{new_uid()[:13]}"
-        decided = self._correlator.decide(about, told.message[:LONGEST], name, told.at)
+        decided = self._correlator.decide(about, told.message[:MESSAGE_LIMIT], name, told.at)
         if decided is None:
             self._filtered += 1
             return
@@ -152,7 +152,7 @@ class Events:
         patch = {
             "count": decided.count,
             "lastTimestamp": rfc3339(told.at),
-            "message": decided.message[:LONGEST],
+            "message": decided.message[:MESSAGE_LIMIT],
         }
         where = meta.namespace or self._client.namespace
         try:
@@ -180,7 +180,7 @@ class Events:
             },
             "type": told.type,
             "reason": told.reason,
-            "message": decided.message[:LONGEST],
+            "message": decided.message[:MESSAGE_LIMIT],
             "source": {"component": self._component},
             "firstTimestamp": rfc3339(first),
             "lastTimestamp": rfc3339(told.at),

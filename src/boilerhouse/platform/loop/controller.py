@@ -35,6 +35,7 @@ import structlog
 
 from boilerhouse.core.clock import Clock, Random
 from boilerhouse.core.errors import Conflict, Overloaded, Retry, Terminal
+from boilerhouse.core.plan import AT_ONCE
 from boilerhouse.platform.loop import metrics
 from boilerhouse.platform.loop.priority import (
     BACKGROUND,
@@ -54,7 +55,6 @@ P = TypeVar("P")
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = timedelta(0)
 MOST_PASSES = 32  # in a row, inline: enough for any claim, and no spin if a decision never settles
 
 

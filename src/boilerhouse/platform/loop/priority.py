@@ -37,7 +37,7 @@ DEFERRED = 3  # behind all other keys that are ready, and then as NORMAL
 
 PATIENCE = 10.0  # seconds
 PAUSE = 0.005  # seconds without anybody in the foreground: a caller's next claim comes sooner
-LONGEST = 1.0  # seconds that one piece of background work is held back, or one claim holds it back
+HOLD_BACK_SECONDS = 1.0  # one piece of background work is held back, or one claim holds it back
 RECENT = 1.0  # seconds after a claim in which the next one is expected
 FEW = 2  # pieces of background work at a time, while claims are expected
 STEPS = 100  # in so many steps, a pause apart, all that have waited long enough are let through
@@ -50,7 +50,9 @@ _overdue_when = itemgetter(0)
 class Gate:
     """Belongs to one event loop. Everything that shares this loop shares one of these."""
 
-    def __init__(self, *, pause: float = PAUSE, longest: float = LONGEST, few: int = FEW) -> None:
+    def __init__(
+        self, *, pause: float = PAUSE, longest: float = HOLD_BACK_SECONDS, few: int = FEW
+    ) -> None:
         self.longest = longest
         self._pause = pause
         self._few = few

@@ -30,7 +30,7 @@ from boilerhouse.platform.processes.vforking import Vforking, fields, unexecuted
 
 SECONDS = 10.0  # what a standstill may take
 _LOOKS = 8  # in a row, before the processor is left to others for a moment
-_SHORTEST, _LONGEST = 0.001, 0.05
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.001, 0.05
 _DEAD = frozenset("ZXx")
 _AT_REST = frozenset("Tt") | _DEAD
 _HANGS = "D"
@@ -60,15 +60,15 @@ async def freeze(
     need a processor for.
     """
     looks = _Looks(numbers, send, asyncio.get_running_loop().time)
-    pause = _SHORTEST
+    pause = _FIRST_PAUSE_SECONDS
     try:
         while restless := await to_its_end(looks.look):
-            if pause == _SHORTEST:
+            if pause == _FIRST_PAUSE_SECONDS:
                 let_run()
             if looks.seconds >= seconds:
                 raise Restless(f"the tenant did not come to rest in {seconds:g} s: {restless}")
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST)
+            pause = min(2 * pause, _LAST_PAUSE_SECONDS)
     except BaseException:
         thaw(numbers, send)
         raise

@@ -18,7 +18,7 @@ from typing import Any
 
 from boilerhouse.core.connections import ConnectionLimit
 
-AT_ONCE = 16  # connections accepted in one turn of the loop
+ACCEPTS_PER_TURN = 16  # connections accepted in one turn of the loop
 ROOM_PART = 16  # of the limit, one part is closed to make room: a flood costs fewer turns
 OUT_OF_DESCRIPTORS_SECONDS = 0.1  # until the next try
 
@@ -95,7 +95,7 @@ class Acceptor:
         if self._limit.is_full():
             self._wait_for_room()
             return
-        for _ in range(AT_ONCE):
+        for _ in range(ACCEPTS_PER_TURN):
             if self._limit.is_full():
                 return  # if there is another one, the loop says so in its next turn
             try:

@@ -21,7 +21,7 @@ import structlog
 from boilerhouse.core.condition import find
 from boilerhouse.core.difference import finalizers_patch, status_patch
 from boilerhouse.core.errors import Retry, Terminal
-from boilerhouse.core.plan import Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.core.plan import AT_ONCE, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
@@ -71,7 +71,6 @@ from boilerhouse.tenancy.instances.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = timedelta(0)
 
 _JOBS = (Save, Restore, RunHook)
 

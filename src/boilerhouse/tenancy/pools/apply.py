@@ -10,7 +10,7 @@ import structlog
 
 from boilerhouse.core.difference import finalizers_patch
 from boilerhouse.core.names import READY
-from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.core.plan import AT_ONCE, AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
@@ -33,8 +33,6 @@ from boilerhouse.tenancy.pools.seen import (
 )
 
 log = structlog.get_logger(__name__)
-
-AT_ONCE = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

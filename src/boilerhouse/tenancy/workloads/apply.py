@@ -10,7 +10,7 @@ import structlog
 
 from boilerhouse.core.condition import find
 from boilerhouse.core.difference import finalizers_patch, status_patch
-from boilerhouse.core.plan import AddFinalizer, Do, Wait, WriteStatus
+from boilerhouse.core.plan import AT_ONCE, AddFinalizer, Do, Wait, WriteStatus
 from boilerhouse.platform.kube.cas import Writer
 from boilerhouse.platform.kube.events import Events
 from boilerhouse.platform.kube.resources import Key
@@ -20,8 +20,6 @@ from boilerhouse.tenancy.workloads.objects import WORKLOADS, Workload
 from boilerhouse.tenancy.workloads.seen import Plan, Seen
 
 log = structlog.get_logger(__name__)
-
-AT_ONCE = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

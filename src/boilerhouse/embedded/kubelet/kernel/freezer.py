@@ -31,7 +31,7 @@ _MAIN = "main"
 _COMMAND = "exec-"
 _LOOKS = 8  # in a row, before the thread is given back for a moment
 _LOOK_SECONDS = 0.0005
-_SHORTEST, _LONGEST = 0.001, 0.05
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.001, 0.05
 _KILLS = 10_000  # tries
 _GONE = (errno.ENOENT, errno.ENODEV)
 
@@ -84,16 +84,16 @@ class Freezer:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        pause = _SHORTEST
+        pause = _FIRST_PAUSE_SECONDS
         try:
             while restless := await freezing.to_its_end(self._halt):
-                if pause == _SHORTEST:
+                if pause == _FIRST_PAUSE_SECONDS:
                     let_run()
                 if loop.time() >= deadline:
                     why = await asyncio.to_thread(self._why, restless)
                     raise Restless(f"the tenant did not come to rest in {seconds:g} s: {why}")
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST)
+                pause = min(2 * pause, _LAST_PAUSE_SECONDS)
         except BaseException:
             await freezing.to_its_end(self.thaw)
             raise

@@ -21,7 +21,7 @@ from boilerhouse.platform.loop.priority import Gate
 
 BESIDE = 4  # Pods in the background, starting at one time
 CLEANED = 2  # Pods whose directories are removed at one time
-LONGEST = 2.0  # seconds for which one that does not get ready keeps the next from starting
+START_SECONDS = 2.0  # seconds for which one that does not get ready keeps the next from starting
 
 # The priority of a Pod, of its start or (True) of its end; 0: it is in the background.
 Priority = Callable[[ObjectMeta, bool], int]
@@ -73,7 +73,7 @@ class Turns:
                 late.cancel()
                 self._places.release()
 
-        late = asyncio.get_running_loop().call_later(LONGEST + self._gate.longest, leave)
+        late = asyncio.get_running_loop().call_later(START_SECONDS + self._gate.longest, leave)
         try:
             await self._gate.turn()
             yield

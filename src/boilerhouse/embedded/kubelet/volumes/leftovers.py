@@ -23,7 +23,7 @@ from boilerhouse.embedded.kubelet.kernel.memory import Memory
 from boilerhouse.embedded.kubelet.kernel.trees import remove_tree
 from boilerhouse.platform.files.removal import Interrupted
 
-_FIRST, _LONGEST = 5.0, 3600.0  # seconds between two tries
+_FIRST_SECONDS, _LAST_SECONDS = 5.0, 3600.0  # between two tries
 _TURN = 10.0  # seconds until others have their turn
 
 log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ class _Left:
     def __init__(self) -> None:
         self.why = ""
         self.due = 0.0  # of the event loop's clock
-        self.backoff = Backoff(first=_FIRST, longest=_LONGEST)
+        self.backoff = Backoff(first=_FIRST_SECONDS, longest=_LAST_SECONDS)
 
 
 class Leftovers:

@@ -5,10 +5,10 @@ claimed Pods by node (index) ────┼─► due() ─► turn(pod) ─►
 phases of their claims ──────────┘      └─► wakes the next ones when one has left
 
 A drain waits for the disruption budget, and the budget for us. All tenants of a node at once would
-fill the way to the snapshot volume for everybody else, so at most AT_ONCE leave at a time, counted
-over all cordoned nodes. Nothing is remembered: whoever is Releasing has its turn, and what room is
-left goes to the first that are still Active. One whose files cannot be saved is ReleaseFailed, and
-holds up nobody.
+fill the way to the snapshot volume for everybody else, so at most LEAVING_LIMIT leave at a time,
+counted over all cordoned nodes. Nothing is remembered: claims that are Releasing have their turn,
+and what room is left goes to the first that are still Active. One whose files cannot be saved is
+ReleaseFailed, and holds up no other.
 
 While no node is cordoned, this costs a look at an empty set.
 """
@@ -28,7 +28,7 @@ from boilerhouse.tenancy.claims.objects import Claim
 from boilerhouse.tenancy.claims.reading.holdings import phase_of
 from boilerhouse.tenancy.instances.seen import ClaimRef, InstanceSeen
 
-AT_ONCE = 4
+LEAVING_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +40,7 @@ class Tenant:
     phase: ClaimPhase
 
 
-def turns(tenants: Iterable[Tenant], at_once: int = AT_ONCE) -> list[Tenant]:
+def turns(tenants: Iterable[Tenant], at_once: int = LEAVING_LIMIT) -> list[Tenant]:
     """Return those that are still Active and are to go now; none while enough are on their way."""
     ordered = sorted(tenants)
     leaving = sum(tenant.phase == ClaimPhase.RELEASING for tenant in ordered)

@@ -13,7 +13,7 @@ from boilerhouse.platform.kube.kinds import Node, Pod
 from boilerhouse.platform.kube.resources import NODES, PODS, Key
 from boilerhouse.tenancy.claims.machine import ClaimPhase
 from boilerhouse.tenancy.claims.objects import CLAIMS, Claim
-from boilerhouse.tenancy.claims.reading.cordons import AT_ONCE, Cordons, Tenant, turns
+from boilerhouse.tenancy.claims.reading.cordons import LEAVING_LIMIT, Cordons, Tenant, turns
 from tests.unit.platform.kube.scripted import Scripted
 from tests.unit.tenancy.claims.views import warm
 
@@ -117,7 +117,7 @@ def test_nobody_leaves_a_node_that_is_not_cordoned(place: Place) -> None:
 
 def test_a_few_at_a_time_over_all_nodes(place: Place) -> None:
     """The next is woken when one has left, cannot, or is deleted; others stay where they are."""
-    for number in range(AT_ONCE + 3):
+    for number in range(LEAVING_LIMIT + 3):
         place.tenant(f"t{number}", node=f"n{number % 2}")
     place.tenant("t0-elsewhere", node="n2")
     place.node("n0", cordoned=True)
@@ -126,7 +126,7 @@ def test_a_few_at_a_time_over_all_nodes(place: Place) -> None:
     assert place.turn("t4", "n0") == ""
     assert place.turn("t0-elsewhere", "n2") == ""
     place.woken.clear()
-    for number in range(AT_ONCE):
+    for number in range(LEAVING_LIMIT):
         place.claim(f"t{number}", "Releasing")
     place.woken.clear()
     place.claim("t0", "Released")
