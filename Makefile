@@ -86,7 +86,8 @@ fast: setup
 	@$(BIN)/pytest --quiet --numprocesses=2 --dist=loadfile -m "$(FAST)" $(ARGS)
 
 # In lanes beside each other. A test that uses processes and fails is tried once more by itself.
-test: lint coverage binaries
+test: binaries
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint coverage
 	@$(BIN)/python -m tests $(ARGS)
 
 # A real Kubernetes to test against: once, some ten minutes, into the user's cache directory.

@@ -98,7 +98,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         write("\nprocesses that tests started and did not end:")
         for pid, which in lasting.items():
             write(f"  {pid} {which}")
-        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        if not session.testsfailed:  # a test that failed may not have come to its end
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return answer
 
 
