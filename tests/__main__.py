@@ -50,7 +50,7 @@ class Lane:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "pytest", "-p", "tests.lanes", "--lane", name,
-                    "-p", "tests.tries", "--failed", self._failed,
+                    "-p", "tests.processes", "-p", "tests.tries", "--failed", self._failed,
                     "-o", f"cache_dir=.pytest_cache/{name}", "--basetemp", directory / name,
                     "-m", "not soak", *arguments,
                 ],

@@ -21,6 +21,7 @@ TESTS = Path(__file__).parents[1]
 SETTINGS = """
 [pytest]
 testpaths = tests
+filterwarnings = error
 markers =
     node: needs a node
     real: needs an API server
