@@ -90,7 +90,7 @@ def routes(services: Services) -> Litestar:
         dependencies={"services": Provide(the_house, sync_to_thread=False, use_cache=True)},
         exception_handlers={Exception: answer},
         after_exception=[remember],
-        state=State({"auth": services.auth, "services": services}),
+        state=State({"auth": services.auth}),
         request_max_body_size=BODY_LIMIT,
         openapi_config=OpenAPIConfig(
             title="Boilerhouse",

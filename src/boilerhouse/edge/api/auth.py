@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
@@ -63,6 +64,7 @@ _FORGOTTEN = 1024  # refused tokens remembered
 _FORGOTTEN_SECONDS = 5.0
 
 Connection = ASGIConnection[Any, Any, Any, Any]
+Call = Request[Any, Any, Any]  # as handlers take it
 
 
 @dataclass(frozen=True, slots=True)

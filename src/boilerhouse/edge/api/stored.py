@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
 
-from litestar import Request
 from litestar.exceptions import HTTPException
 
 from boilerhouse.core import names
+from boilerhouse.edge.api.auth import Call
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.hangup import HungUp
 from boilerhouse.edge.api.services import Services
@@ -164,9 +163,7 @@ class Upload(Body):
     may hear of it only then. What that raises is raised here.
     """
 
-    def __init__(
-        self, request: Request[Any, Any, Any], once_more: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, request: Call, once_more: Callable[[], Awaitable[None]]) -> None:
         self.length = request.content_length
         if self.length is not None and self.length > UPLOAD_LIMIT:
             raise _too_large()

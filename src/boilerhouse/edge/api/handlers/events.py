@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, WebSocket, get, websocket
+from litestar import WebSocket, get, websocket
 from litestar.params import QueryParameter
 
-from boilerhouse.edge.api.auth import ADMIN, SUBPROTOCOL, caller_of
+from boilerhouse.edge.api.auth import ADMIN, SUBPROTOCOL, Call, caller_of
 from boilerhouse.edge.api.events import Event, Feed, Overrun
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.services import Services, TheServices
@@ -24,7 +24,7 @@ EVENTS = "boilerhouse.events"  # as a subprotocol: an answer to who had to offer
 
 @get(f"{V1}/events", opt={"scope": ADMIN}, media_type="text/event-stream")
 async def stream_events(
-    services: TheServices, request: Request[Any, Any, Any], last_event_id: LastEventId = ""
+    services: TheServices, request: Call, last_event_id: LastEventId = ""
 ) -> Streaming:
     """Stream what happens as server-sent events; `Last-Event-ID` goes on after a break."""
     opened = AsyncExitStack()

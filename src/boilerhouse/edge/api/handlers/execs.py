@@ -15,11 +15,11 @@ from contextlib import AsyncExitStack
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Request, Response, post
+from litestar import Response, post
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
-from boilerhouse.edge.api.auth import INSTANCES_EXEC, Caller, caller_of
+from boilerhouse.edge.api.auth import INSTANCES_EXEC, Call, Caller, caller_of
 from boilerhouse.edge.api.commands import Ending, argv, ending_of, refuse_dead
 from boilerhouse.edge.api.errors import Problem, bad_request, problem_of
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
@@ -66,10 +66,7 @@ class ExecResult(msgspec.Struct, rename="camel"):
 
 @post(f"{V1}/instances/{{name:str}}/exec", opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def exec_instance(
-    name: FromPath[str],
-    data: JSONBody[ExecRequest],
-    services: TheServices,
-    request: Request[Any, Any, Any],
+    name: FromPath[str], data: JSONBody[ExecRequest], services: TheServices, request: Call
 ) -> Response[ExecResult]:
     """Run a command. With `Accept: application/x-ndjson` the output comes line by line."""
     command = argv(data.command, data.env)

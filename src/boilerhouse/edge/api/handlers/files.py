@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, delete, get, put
+from litestar import Response, delete, get, put
 from litestar.params import FromPath, QueryParameter
 
-from boilerhouse.edge.api.auth import INSTANCES_EXEC, INSTANCES_READ, caller_of
+from boilerhouse.edge.api.auth import INSTANCES_EXEC, INSTANCES_READ, Call, caller_of
 from boilerhouse.edge.api.errors import Problem
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
 from boilerhouse.edge.api.paths import V1
@@ -37,7 +37,7 @@ class FileDone(msgspec.Struct):
 
 @get(PATH, opt={"scope": INSTANCES_READ}, media_type="application/octet-stream")
 async def read_file(
-    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Call
 ) -> Response[Any]:
     """Return a file's bytes, or the entries of a directory as JSON."""
     pod = await found(services, request, name)
@@ -56,7 +56,7 @@ async def read_file(
 
 @put(PATH, opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def write_file(
-    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Call
 ) -> FileDone:
     """Write a file, whole or not at all."""
     pod = await found(services, request, name)
@@ -69,7 +69,7 @@ async def write_file(
 
 @delete(PATH, opt={"scope": INSTANCES_EXEC}, status_code=200)
 async def delete_file(
-    name: FromPath[str], path: Where, services: TheServices, request: Request[Any, Any, Any]
+    name: FromPath[str], path: Where, services: TheServices, request: Call
 ) -> FileDone:
     """Remove a file or an empty directory."""
     pod = await found(services, request, name)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
-from litestar import Request, get
+from litestar import get
 from litestar.params import FromPath
 
 from boilerhouse.core import names
 from boilerhouse.core.clock import parse_time, rfc3339, rfc3339_micro
 from boilerhouse.core.errors import Retry
-from boilerhouse.edge.api.auth import TENANTS_READ, caller_of
+from boilerhouse.edge.api.auth import TENANTS_READ, Call, caller_of
 from boilerhouse.edge.api.errors import Problem
 from boilerhouse.edge.api.inputs import own_tenant
 from boilerhouse.edge.api.paths import V1
@@ -71,10 +70,7 @@ class IdleView(View, frozen=True):
 
 @get(f"{V1}/tenants/{{tenant:str}}/workloads/{{workload:str}}/idle", opt={"scope": TENANTS_READ})
 async def explain_idle(
-    tenant: FromPath[str],
-    workload: FromPath[str],
-    services: TheServices,
-    request: Request[Any, Any, Any],
+    tenant: FromPath[str], workload: FromPath[str], services: TheServices, request: Call
 ) -> IdleView:
     """Explain what counts as activity of a tenant's instance, how old it is, and what follows."""
     tenant = own_tenant(caller_of(request), tenant, workload)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import delete, get, post
 from litestar.params import QueryParameter
 
 from boilerhouse.core.clock import rfc3339
 from boilerhouse.core.patterns import IMAGE
-from boilerhouse.edge.api.auth import ADMIN
+from boilerhouse.edge.api.auth import ADMIN, Call
 from boilerhouse.edge.api.errors import Problem, conflict, invalid, not_found
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.services import Services, TheServices
@@ -44,7 +44,7 @@ async def list_images(services: TheServices) -> list[ImageView]:
 
 @post(PATH, opt={"scope": ADMIN}, request_max_body_size=None)
 async def import_image(
-    services: TheServices, request: Request[Any, Any, Any], name: MaybeName = None
+    services: TheServices, request: Call, name: MaybeName = None
 ) -> list[ImageView]:
     """Import an archive, which is the body: what `docker save` writes, or an OCI layout as a tar.
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import msgspec
-from litestar import Request, get, post
+from litestar import get, post
 from litestar.params import FromPath
 
 from boilerhouse.core import names
 from boilerhouse.core.errors import Retry
 from boilerhouse.edge.api import views
-from boilerhouse.edge.api.auth import ADMIN, INSTANCES_READ, Caller, caller_of
+from boilerhouse.edge.api.auth import ADMIN, INSTANCES_READ, Call, Caller, caller_of
 from boilerhouse.edge.api.errors import not_found
 from boilerhouse.edge.api.informers import listed
 from boilerhouse.edge.api.paths import V1
@@ -37,7 +36,7 @@ def visible(caller: Caller, pod: Pod) -> bool:
     return caller.sees(tenant_of(pod) or None, pod.metadata.labels.get(names.WORKLOAD))
 
 
-async def found(services: Services, request: Request[Any, Any, Any], name: str) -> Pod:
+async def found(services: Services, request: Call, name: str) -> Pod:
     """Return an instance that the caller may know of."""
     pod = await services.instance(name)
     if not visible(caller_of(request), pod):
@@ -46,9 +45,7 @@ async def found(services: Services, request: Request[Any, Any, Any], name: str) 
 
 
 @get(f"{V1}/instances", opt={"scope": INSTANCES_READ})
-async def list_instances(
-    services: TheServices, request: Request[Any, Any, Any]
-) -> list[views.Instance]:
+async def list_instances(services: TheServices, request: Call) -> list[views.Instance]:
     """Return every instance, by name."""
     caller = caller_of(request)
     return [
@@ -59,18 +56,14 @@ async def list_instances(
 
 
 @get(f"{V1}/instances/{{name:str}}", opt={"scope": INSTANCES_READ})
-async def get_instance(
-    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
-) -> views.Instance:
+async def get_instance(name: FromPath[str], services: TheServices, request: Call) -> views.Instance:
     """Return one instance."""
     pod = await found(services, request, name)
     return views.instance(pod, services.claim_of(pod))
 
 
 @post(f"{V1}/instances/{{name:str}}/destroy", opt={"scope": ADMIN}, status_code=200)
-async def destroy_instance(
-    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
-) -> Destroyed:
+async def destroy_instance(name: FromPath[str], services: TheServices, request: Call) -> Destroyed:
     """Delete the Pod at once and save nothing (S1); the claim moves on by itself."""
     pod = await found(services, request, name)
     try:

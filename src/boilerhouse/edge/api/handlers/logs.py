@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
-from litestar import Request, get
+from litestar import get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
-from boilerhouse.edge.api.auth import INSTANCES_READ, caller_of
+from boilerhouse.edge.api.auth import INSTANCES_READ, Call, caller_of
 from boilerhouse.edge.api.errors import conflict
 from boilerhouse.edge.api.handlers.instances import found, tenant_of
 from boilerhouse.edge.api.inputs import moment
@@ -31,7 +31,7 @@ Tail = Annotated[int | None, QueryParameter(ge=0, le=1_000_000, description="Onl
 async def instance_logs(
     name: FromPath[str],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     tail: Tail = None,
     since: FromQuery[str | None] = None,
     follow: FromQuery[bool] = False,

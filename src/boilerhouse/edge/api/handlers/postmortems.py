@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from litestar import Request, get
+from litestar import get
 from litestar.params import FromPath
 
-from boilerhouse.edge.api.auth import INSTANCES_READ, caller_of
+from boilerhouse.edge.api.auth import INSTANCES_READ, Call, caller_of
 from boilerhouse.edge.api.errors import Problem
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.services import TheServices
@@ -31,9 +29,7 @@ class PostMortem(Report, frozen=True, rename="camel", omit_defaults=True, kw_onl
 
 
 @get(f"{V1}/instances/{{name:str}}/post-mortem", opt={"scope": INSTANCES_READ})
-async def post_mortem(
-    name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
-) -> PostMortem:
+async def post_mortem(name: FromPath[str], services: TheServices, request: Call) -> PostMortem:
     """Return how the instance last died, and the end of its log; 404 if it never did."""
     missing = Problem(404, "PostMortemNotFound", f"there is no post-mortem of instance {name!r}")
     try:

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any
 
-from litestar import HttpMethod, Request, route
+from litestar import HttpMethod, route
 from litestar.params import FromPath
 
 from boilerhouse.core import names
-from boilerhouse.edge.api.auth import ADMIN, caller_of
+from boilerhouse.edge.api.auth import ADMIN, Call, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.handlers.tenants import acquired
 from boilerhouse.edge.api.hangup import Connected
@@ -67,7 +66,7 @@ async def proxy(
     tenant: FromPath[str],
     workload: FromPath[str],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     rest: FromPath[str] = "/",
 ) -> Streaming:
     """Pass a request on to the first port the workload exposes, and its answer back."""

@@ -9,17 +9,17 @@ says what that is, and `dryRun` says so before anything is done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, post
+from litestar import Response, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from boilerhouse.core.errors import Retry
-from boilerhouse.edge.api.auth import ADMIN, caller_of
+from boilerhouse.edge.api.auth import ADMIN, Call, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict
 from boilerhouse.edge.api.hangup import Connected
 from boilerhouse.edge.api.inputs import DEFAULT_WAIT, SHORTEST, Name, Wait, one_workload, tenant_id
@@ -104,15 +104,13 @@ async def release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[Released]:
     """Take a tenant's instance away: 200 once it is gone, 202 if that is still under way."""
-    tenant = tenant_id(tenant)
-    workload = one_workload(data.workload, data.workload_ref)
-    with services.held.place(caller_of(request), tenant):
-        going = services.operator.releaser.release(tenant, workload, wait=_seconds(wait))
-        return await _released(services, request, tenant, workload, going)
+    return await _released(
+        services, request, tenant, data, wait, services.operator.releaser.release
+    )
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/retry", opt={"scope": ADMIN}, status_code=200)
@@ -120,15 +118,12 @@ async def retry_release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[Released]:
     """Try a release that failed again now, instead of when its back-off is over."""
-    tenant = tenant_id(tenant)
-    workload = one_workload(data.workload, data.workload_ref)
-    with services.held.place(caller_of(request), tenant):
-        going = services.operator.releaser.retry(tenant, workload, wait=_seconds(wait))
-        return await _released(services, request, tenant, workload, going)
+    going = services.operator.releaser.retry
+    return await _released(services, request, tenant, data, wait, going)
 
 
 @post(f"{V1}/tenants/{{tenant:str}}/release/force", opt={"scope": ADMIN}, status_code=200)
@@ -136,7 +131,7 @@ async def force_release(
     tenant: FromPath[str],
     data: JSONBody[ReleaseRequest],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     wait: Wait = DEFAULT_WAIT,
     dry_run: DryRun = False,
 ) -> Response[Forced]:
@@ -172,13 +167,19 @@ async def force_release(
 
 async def _released(
     services: Services,
-    request: Request[Any, Any, Any],
+    request: Call,
     tenant: str,
-    workload: str,
-    going: Awaitable[ReleaseAnswer],
+    data: ReleaseRequest,
+    wait: float,
+    going: Callable[..., Awaitable[ReleaseAnswer]],
 ) -> Response[Released]:
-    with Connected(request.receive, services.streams):
-        answer = await _told(going, tenant, workload)
+    tenant = tenant_id(tenant)
+    workload = one_workload(data.workload, data.workload_ref)
+    with (
+        services.held.place(caller_of(request), tenant),
+        Connected(request.receive, services.streams),
+    ):
+        answer = await _told(going(tenant, workload, wait=_seconds(wait)), tenant, workload)
     if answer.phase == ClaimPhase.RELEASE_FAILED:
         raise _failed(answer)
     gone = answer.phase == ClaimPhase.RELEASED

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, delete, get, post, put
+from litestar import Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
@@ -27,6 +27,7 @@ from boilerhouse.edge.api.auth import (
     TRIGGERS_READ,
     TRIGGERS_WRITE,
     WORKLOADS_READ,
+    Call,
     Caller,
     caller_of,
 )
@@ -243,26 +244,22 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
     kind = KINDS[plural]
     reading, writing = {"scope": kind.read}, {"scope": kind.write}
 
-    def shelf(services: Services, request: Request[Any, Any, Any]) -> Shelf:
+    def shelf(services: Services, request: Call) -> Shelf:
         return Shelf(kind, services, caller_of(request))
 
     @get(root, opt=reading, name=f"list-{plural}", operation_id=f"list_{plural}")
-    async def list_all(
-        services: TheServices, request: Request[Any, Any, Any]
-    ) -> list[views.Resource]:
+    async def list_all(services: TheServices, request: Call) -> list[views.Resource]:
         """Return all of them, by name."""
         return await shelf(services, request).all()
 
     @get(one, opt=reading, name=f"get-{plural}", operation_id=f"get_{plural}")
-    async def get_one(
-        name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
-    ) -> views.Resource:
+    async def get_one(name: FromPath[str], services: TheServices, request: Call) -> views.Resource:
         """Return one."""
         return views.resource(await shelf(services, request).get(name))
 
     @post(root, opt=writing, name=f"create-{plural}", operation_id=f"create_{plural}")
     async def create(
-        data: JSONBody[NewObject], services: TheServices, request: Request[Any, Any, Any]
+        data: JSONBody[NewObject], services: TheServices, request: Call
     ) -> views.Resource:
         """Create one; 409 if the name is taken, 422 with everything that is wrong with it."""
         return views.resource(await shelf(services, request).create(data))
@@ -272,7 +269,7 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
         name: FromPath[str],
         data: JSONBody[Replacement],
         services: TheServices,
-        request: Request[Any, Any, Any],
+        request: Call,
     ) -> Response[views.Resource]:
         """Create it (201) or replace its spec (200)."""
         body, new = await shelf(services, request).put(name, data)
@@ -286,7 +283,7 @@ def handlers(plural: str) -> list[HTTPRouteHandler]:
         status_code=200,
     )
     async def remove(
-        name: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
+        name: FromPath[str], services: TheServices, request: Call
     ) -> Response[Deleted]:
         """Delete it: 200 when it is gone, 202 while something still holds it."""
         gone = await shelf(services, request).delete(name)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, delete, get, post, put
+from litestar import Response, delete, get, post, put
 from litestar.openapi.spec import (
     OpenAPIFormat,
     OpenAPIMediaType,
@@ -26,7 +26,7 @@ from litestar.openapi.spec import (
 from litestar.params import FromPath, QueryParameter
 
 from boilerhouse.core.errors import Retry
-from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, caller_of
+from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, Call, caller_of
 from boilerhouse.edge.api.errors import Problem, bad_request, not_found
 from boilerhouse.edge.api.inputs import own_tenant, tenant_id
 from boilerhouse.edge.api.paths import V1
@@ -85,62 +85,43 @@ class Removed(msgspec.Struct, rename="camel"):
 
 @get(f"{V1}/snapshots", opt={"scope": TENANTS_READ})
 async def list_snapshots(
-    services: TheServices, request: Request[Any, Any, Any], versions: Versions = False
+    services: TheServices, request: Call, versions: Versions = False
 ) -> list[Snapshot]:
     """Return what is stored of everybody, by tenant and workload."""
     caller = caller_of(request)
-    found = await snapshots_of(services).list(
-        tenant=caller.tenant, workload=caller.workload, versions=versions
-    )
-    return _sorted(found)
+    return await _listed(services, caller.tenant, caller.workload, versions)
 
 
 @get(f"{V1}/workloads/{{workload:str}}/snapshots", opt={"scope": TENANTS_READ})
 async def list_of_workload(
-    workload: FromPath[str],
-    services: TheServices,
-    request: Request[Any, Any, Any],
-    versions: Versions = False,
+    workload: FromPath[str], services: TheServices, request: Call, versions: Versions = False
 ) -> list[Snapshot]:
     """Return what is stored of one workload, by tenant."""
     caller = caller_of(request)
     if not caller.admin and workload != caller.workload:
         raise not_found("Workload", workload)
-    found = await snapshots_of(services).list(
-        tenant=caller.tenant, workload=workload, versions=versions
-    )
+    found = await _listed(services, caller.tenant, workload, versions)
     if not found:
         await services.workload(workload)  # one that never was is 404
-    return _sorted(found)
+    return found
 
 
 @get(OF_TENANT, opt={"scope": TENANTS_READ})
 async def list_of_tenant(
-    tenant: FromPath[str],
-    services: TheServices,
-    request: Request[Any, Any, Any],
-    versions: Versions = False,
+    tenant: FromPath[str], services: TheServices, request: Call, versions: Versions = False
 ) -> list[Snapshot]:
     """Return what is stored of one tenant, by workload."""
     caller = caller_of(request)
-    tenant = own_tenant(caller, tenant)
-    found = await snapshots_of(services).list(
-        tenant=tenant, workload=caller.workload, versions=versions
-    )
-    return _sorted(found)
+    return await _listed(services, own_tenant(caller, tenant), caller.workload, versions)
 
 
 @get(OF_BOTH, opt={"scope": TENANTS_READ})
 async def list_versions(
-    tenant: FromPath[str],
-    workload: FromPath[str],
-    services: TheServices,
-    request: Request[Any, Any, Any],
+    tenant: FromPath[str], workload: FromPath[str], services: TheServices, request: Call
 ) -> list[Snapshot]:
     """Return every stored version of a tenant's files of a workload, the newest first."""
     tenant = own_tenant(caller_of(request), tenant, workload)
-    found = await snapshots_of(services).list(tenant=tenant, workload=workload, versions=True)
-    return _sorted(found)
+    return await _listed(services, tenant, workload, versions=True)
 
 
 @get(f"{OF_BOTH}/{{version:str}}", opt={"scope": TENANTS_READ})
@@ -149,7 +130,7 @@ async def get_version(
     workload: FromPath[str],
     version: FromPath[str],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
 ) -> Snapshot:
     """Return one stored version, by number or `current`."""
     tenant = own_tenant(caller_of(request), tenant, workload)
@@ -172,7 +153,7 @@ async def download(
     workload: FromPath[str],
     version: FromPath[str],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
 ) -> Streaming:
     """Return a version's archive: a gzip tar, with its sha256 as the ETag."""
     tenant, wanted = tenant_id(tenant), version_number(version)
@@ -204,7 +185,7 @@ async def upload(
     tenant: FromPath[str],
     workload: FromPath[str],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     expect: Expect = None,
 ) -> Response[Snapshot]:
     """Store a gzip tar, the request's body, as the new current version; 409 if it is in use.
@@ -286,8 +267,9 @@ async def delete_version(
     return Removed(tenant, workload, wanted)
 
 
-def _sorted(found: list[Version]) -> list[Snapshot]:
-    found = sorted(found, key=lambda one: (one.tenant, one.workload, -one.seq))
+async def _listed(services: Services, tenant: str, workload: str, versions: bool) -> list[Snapshot]:
+    found = await snapshots_of(services).list(tenant=tenant, workload=workload, versions=versions)
+    found.sort(key=lambda one: (one.tenant, one.workload, -one.seq))
     return [shown(version) for version in found]
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
-from litestar import Request, Response, get
+from litestar import Response, get
 from litestar.params import FromPath
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
-from boilerhouse.edge.api.auth import ADMIN, PUBLIC
+from boilerhouse.edge.api.auth import ADMIN, PUBLIC, Call
 from boilerhouse.edge.api.errors import Problem, bad_request, not_found
 from boilerhouse.edge.api.informers import listed
 from boilerhouse.edge.api.paths import V1
@@ -58,7 +57,7 @@ class Health(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 @get(f"{V1}/stats", opt={"scope": ADMIN})
-async def stats(services: TheServices, request: Request[Any, Any, Any]) -> Stats:
+async def stats(services: TheServices, request: Call) -> Stats:
     """Count what there is, by phase."""
     informers = services.informers
     pools = [pool.status for pool in listed(informers.pools)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, JSONBody
 
 from boilerhouse.core.names import claim_name
 from boilerhouse.edge.api import views
-from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, caller_of
+from boilerhouse.edge.api.auth import ADMIN, TENANTS_READ, Call, caller_of
 from boilerhouse.edge.api.errors import Problem, conflict, not_found
 from boilerhouse.edge.api.hangup import Connected
 from boilerhouse.edge.api.informers import listed
@@ -53,7 +52,7 @@ async def claim(
     tenant: FromPath[str],
     data: JSONBody[ClaimRequest],
     services: TheServices,
-    request: Request[Any, Any, Any],
+    request: Call,
     wait: Wait = DEFAULT_WAIT,
 ) -> Response[views.Claimed]:
     """Give a tenant its instance: 200 if it runs already, 201 if made, 202 if still pending.
@@ -122,9 +121,7 @@ async def _acquired(
 
 
 @get(f"{V1}/tenants", opt={"scope": TENANTS_READ})
-async def list_tenants(
-    services: TheServices, request: Request[Any, Any, Any]
-) -> list[views.Tenant]:
+async def list_tenants(services: TheServices, request: Call) -> list[views.Tenant]:
     """Return every tenant with its claims, by id."""
     caller = caller_of(request)
     seen = [
@@ -136,9 +133,7 @@ async def list_tenants(
 
 
 @get(f"{V1}/tenants/{{tenant:str}}", opt={"scope": TENANTS_READ})
-async def get_tenant(
-    tenant: FromPath[str], services: TheServices, request: Request[Any, Any, Any]
-) -> views.Tenant:
+async def get_tenant(tenant: FromPath[str], services: TheServices, request: Call) -> views.Tenant:
     """Return one tenant with its claims."""
     caller = caller_of(request)
     tenant = own_tenant(caller, tenant)
