@@ -438,8 +438,8 @@ MUTANTS = _ELSEWHERE | {
     ),
     "the record's name is not synced": Mutant(
         "boilerhouse.node.agent.record",
-        "        os.fsync(directory)\n",
-        "        os.fstat(directory)\n",
+        "            sync_directory(self._directory)\n",
+        "",
         _RECORD,
     ),
     "a rename before the bytes are synced": Mutant(

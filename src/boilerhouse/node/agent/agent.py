@@ -207,7 +207,7 @@ class Agent:
         return json_answer((usage if self._disk is None else self._disk.told(usage)).encode())
 
     async def _counted(self, request: Request) -> Usage | None:
-        gb = _number(request, "diskGb")
+        gb = request.number("diskGb", "bad-diskGb")
         if self._disk is None or not gb:
             return None
         await self._disk.raise_limit(DiskLimit.of_gb(gb))
@@ -287,15 +287,7 @@ async def route(routes: Mapping[tuple[str, str], Handler], request: Request) -> 
 
 def _epoch(request: Request) -> int:
     """Return the number of an order; 0 if it has none."""
-    return _number(request, "round")
-
-
-def _number(request: Request, name: str) -> int:
-    """Return a number among the parameters; 0 if it is not there."""
-    text = request.param(name) or "0"
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise Refused(400, f"bad-{name}", f"{name} is a number")
-    return int(text)
+    return request.number("round", "bad-round") or 0
 
 
 def _given(request: Request, name: str) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from boilerhouse.platform.files.durable import sync_directory
 from boilerhouse.platform.rpc.refusal import Refused
 
 _FILE = "record.json"
@@ -112,7 +113,7 @@ class Record:
         try:
             replace(self._directory / _FILE, json.dumps(told).encode())
             self._ahead = True
-            sync(self._directory)
+            sync_directory(self._directory)
         except OSError as error:
             raise unwritten(error) from error
         self._ahead = False
@@ -150,12 +151,3 @@ def replace(file: Path, content: bytes) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
-
-
-def sync(path: Path) -> None:
-    """Have the names in a directory on the disk."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
 
 from boilerhouse.node.agent import protocol
 from boilerhouse.node.helper import wire
@@ -21,7 +20,7 @@ from boilerhouse.node.helper.layout import HEALTHZ, TO_AGENT
 from boilerhouse.node.helper.snapshot_routes import Capacity, SnapshotRoutes
 from boilerhouse.node.helper.store.store import Store
 from boilerhouse.platform.rpc.guard import TokenGuard
-from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request
+from boilerhouse.platform.rpc.message import Answer, Handler, HeldBody, Request
 from boilerhouse.platform.rpc.peer import Unreachable
 from boilerhouse.platform.rpc.refusal import TOKEN_HEADER, Refused
 from boilerhouse.platform.rpc.server import Server
@@ -111,28 +110,7 @@ class Helper:
             self._places.release()
             raise
         headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
-        return Answer(answer.status, _Counted(answer.body, self._places.release), headers)
+        return Answer(answer.status, HeldBody(answer.body, self._places.release), headers)
 
 
 _PASSED_ON = ("content-type",)
-
-
-class _Counted(Body):
-    """An agent's body on its way through: the call is over when it is closed."""
-
-    def __init__(self, body: Body, over: Callable[[], None]) -> None:
-        self.length = body.length
-        self._body = body
-        self._over: Callable[[], None] | None = over
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        return await anext(self._body)
-
-    async def close(self) -> None:
-        over, self._over = self._over, None
-        if over is not None:
-            over()
-            await self._body.close()

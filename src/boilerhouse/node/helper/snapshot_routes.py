@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from boilerhouse.node.agent import protocol
@@ -36,7 +35,7 @@ from boilerhouse.node.helper.wire import (
     Version,
 )
 from boilerhouse.platform.archive.model import Limits
-from boilerhouse.platform.rpc.message import Answer, Body, Handler, Request, json_answer
+from boilerhouse.platform.rpc.message import Answer, Handler, HeldBody, Request, json_answer
 from boilerhouse.platform.rpc.refusal import Refused
 
 # Bytes of an archive that is read twice, so that damage is a clear answer. In a larger one it shows
@@ -133,7 +132,7 @@ class SnapshotRoutes:
         return json_answer(page.encode())
 
     async def _delete(self, request: Request) -> Answer:
-        await self._threads.run(self._store.delete, _place(request), _number(request, "seq"))
+        await self._threads.run(self._store.delete, _place(request), request.number("seq"))
         return Answer(204)
 
     async def _promote(self, request: Request) -> Answer:
@@ -176,14 +175,14 @@ class SnapshotRoutes:
         return _RUNNING if done is None else json_answer(done.encode())
 
     async def _download(self, request: Request) -> Answer:
-        where, seq = _place(request), _number(request, "seq")
+        where, seq = _place(request), request.number("seq")
         await self._begin_transfer()
         try:
             file, version = await self._threads.run(self._opened, where, seq)
         except BaseException:
             self._transfers.release()
             raise
-        body = _Download(ArchiveBody(file, version, self._threads), self._transfers.release)
+        body = HeldBody(ArchiveBody(file, version, self._threads), self._transfers.release)
         headers = {"content-type": wire.GZIP, wire.VERSION: version.encode().decode()}
         return Answer(200, body, headers)
 
@@ -203,8 +202,8 @@ class SnapshotRoutes:
 
     async def _upload(self, request: Request) -> Answer:
         where, expect = _place(request), request.param("expect")
-        keep = _kept(_number(request, "keep") or wire.KEEP)
-        limits = Limits.of_disk(_number(request, "disk") or 0)
+        keep = _kept(request.number("keep") or wire.KEEP)
+        limits = Limits.of_disk(request.number("disk") or 0)
         overlays = request.params("overlay")
         with self._exchanges.begun(where) as exchange:
             await self._begin_transfer()
@@ -244,35 +243,8 @@ _RUNNING = Answer(202)
 _HALTING = Answer(202, headers={protocol.HALTING: "true"})
 
 
-class _Download(Body):
-    """An archive on its way out, which has a place until it is closed."""
-
-    def __init__(self, body: ArchiveBody, over: Callable[[], None]) -> None:
-        self.length = body.length
-        self._body = body
-        self._over: Callable[[], None] | None = over
-
-    async def __anext__(self) -> bytes:
-        return await anext(self._body)
-
-    async def close(self) -> None:
-        over, self._over = self._over, None
-        if over is not None:
-            over()
-            await self._body.close()
-
-
 def _place(request: Request) -> Place:
     return places.place(request.param("tenant") or "", request.param("workload") or "")
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = request.param(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 13):
-        raise Refused(400, "bad-number", f"{name} is a number")
-    return int(text)
 
 
 def _made(new: bool) -> int:

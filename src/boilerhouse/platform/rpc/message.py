@@ -51,6 +51,24 @@ class Body:
         return content
 
 
+class HeldBody(Body):
+    """A body on its way through, with a place that is held until it is closed: `over` ends that."""
+
+    def __init__(self, body: Body, over: Callable[[], None]) -> None:
+        self.length = body.length
+        self._body = body
+        self._over: Callable[[], None] | None = over
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._body)
+
+    async def close(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            over()
+            await self._body.close()
+
+
 def too_large(limit: int) -> Refused:
     return Refused(413, "too-large", f"the body is larger than {limit} bytes")
 
@@ -71,6 +89,13 @@ class Request:
             if key == name:
                 return value
         return None
+
+    def number(self, name: str, code: str = "bad-number") -> int | None:
+        """Return a parameter that is a number, None if it is missing; `Refused` if it is none."""
+        text = self.param(name)
+        if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 13):
+            raise Refused(400, code, f"{name} is a number")
+        return None if text is None else int(text)
 
     def params(self, name: str) -> list[str]:
         return [value for key, value in self.query if key == name]
