@@ -10,7 +10,7 @@ LENGTH = 4  # bytes that tell how many follow
 class Job:
     """A job: `fingerprint`, `pack` or `unpack`. Ids and limits as in model.py."""
 
-    __slots__ = ("deep", "inside", "level", "limits", "operation", "outside", "overlays")
+    __slots__ = ("deep", "inside", "limits", "operation", "outside", "overlays")
 
     def __init__(
         self,
@@ -18,7 +18,6 @@ class Job:
         overlays: list[tuple[bytes, bytes]],
         outside: tuple[int, int] | None = None,
         inside: tuple[int, int] = (0, 0),
-        level: int = 1,
         limits: tuple[int, int] = (0, 0),
         deep: bool = False,
     ) -> None:
@@ -26,7 +25,6 @@ class Job:
         self.overlays = overlays  # path in the archive, directory here
         self.outside = outside
         self.inside = inside
-        self.level = level
         self.deep = deep  # directories lie further below one another than DEEP of tally.py
         self.limits = limits  # entries, content
 

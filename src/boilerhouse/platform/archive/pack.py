@@ -27,6 +27,7 @@ from boilerhouse.platform.files.treewalk import Entry
 # NONBLOCK: what was a file a moment ago may be a FIFO now.
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PIECE = 256 << 10
+_LEVEL = 1  # of compression
 _NAMED = 100  # skipped entries that are named
 _LINKS = 50_000  # files with names still to come that are remembered; more are stored apart
 _LINK_BYTES = 16 << 20  # of their paths
@@ -36,9 +37,9 @@ _RECORD = 10_240  # the length of an archive is a multiple of this, by custom
 class Gzip:
     """Compresses what it is given, a good piece at a time, and hashes what comes out."""
 
-    def __init__(self, write: Callable[[bytes], None], level: int) -> None:
+    def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
-        self._gzip = isal_zlib.compressobj(level, isal_zlib.DEFLATED, 31)
+        self._gzip = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, 31)
         self._sha256 = sha256()
         self._behind = Behind(lambda piece: self._send(self._gzip.compress(piece)))
         self._held: list[bytes] = []

@@ -50,11 +50,10 @@ class Packer:
         overlays: Mapping[str, Path],
         *,
         owners: Owners,
-        level: int = 1,
         deep: bool = False,
         workers: Workers = EACH_BY_ITSELF,
     ) -> None:
-        self._job = Job("pack", places(overlays), owners.outside, owners.inside, level, deep=deep)
+        self._job = Job("pack", places(overlays), owners.outside, owners.inside, deep=deep)
         self._workers = workers
         self._child: Child | None = None
         self._result: Packed | None = None

@@ -167,7 +167,7 @@ def _pack(job: Job, roots: list[Root]) -> Work:
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE)
 
     def work() -> Report:
-        out = Gzip(_write, job.level)
+        out = Gzip(_write)
         pack = Pack(out, None if job.outside is None else job.inside)
         pack.run(roots)
         digest = out.end()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from boilerhouse.platform.files.treewalk import Failing, Walk
+from boilerhouse.platform.files.treewalk import Walk
 
 _LINKED = 1_000_000  # files with several names that are remembered; of more each name has its share
 _LOOKS = 256  # entries between two looks at the time
@@ -42,15 +42,12 @@ class Count:
     `entries` is the number of names that were looked at, without the directory itself.
     """
 
-    def __init__(
-        self, root: int, linked: Linked | None = None, failing: Failing | None = None
-    ) -> None:
+    def __init__(self, root: int, linked: Linked | None = None) -> None:
         self.used = 0  # bytes
         self.inodes = 0
         self.entries = 0
         self.complete = True  # nothing was left out
         self.finished = False
-        self._told = failing
         self._linked = linked or Linked()
         self._walk = iter(Walk(root, self._failing))
 
@@ -84,9 +81,6 @@ class Count:
         self.finished = True
         return True
 
-    def _failing(self, directory: int, name: str | None, error: OSError) -> None:
-        if isinstance(error, FileNotFoundError):
-            return
-        self.complete = False
-        if self._told is not None:
-            self._told(directory, name, error)
+    def _failing(self, _directory: int, _name: str | None, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.complete = False

@@ -11,17 +11,17 @@ import os
 from pathlib import Path
 
 
-def write_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace a file so that a crash leaves the old one or the new one, with this mode from birth.
+def write_file(path: Path, data: bytes) -> None:
+    """Replace a file so that a crash leaves the old one or the new one, private from birth.
 
     One writer per path is assumed: the data directory is locked by its `up`.
     """
     temporary = path.with_name(path.name + ".tmp")
     temporary.unlink(missing_ok=True)
     # O_EXCL after the unlink: never write through somebody else's link.
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        os.fchmod(fd, mode)  # whatever the umask took away
+        os.fchmod(fd, 0o600)  # whatever the umask took away
         file.write(data)
         file.flush()
         os.fsync(fd)

@@ -9,7 +9,6 @@ by what an earlier one left in the pipe.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from urllib.parse import quote, urlencode
 
 from boilerhouse.platform.rpc import framing
@@ -21,33 +20,26 @@ CONNECT = 5.0
 PATIENCE = 60.0  # for an answer to begin
 SILENCE = 60.0  # between two pieces of a body
 
-Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-
 
 class Unreachable(Broken):
     """Nobody answers there, or not in a way that can be understood, or not to the end."""
 
 
-async def dial_tcp(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(host, port, limit=framing.HEAD_LIMIT)
-
-
 class Peer:
     """Whatever listens at an address. `patience` is the time it has to begin its answer."""
 
-    def __init__(
-        self, host: str, port: int, *, patience: float = PATIENCE, dial: Dial = dial_tcp
-    ) -> None:
+    def __init__(self, host: str, port: int, *, patience: float = PATIENCE) -> None:
         self._host = host
         self._port = port
         self._patience = patience
-        self._dial = dial
 
     async def __call__(self, request: Request) -> Answer:
         """Ask; the answer's body is still to come. `Unreachable` says why there is none."""
         try:
             async with asyncio.timeout(CONNECT):
-                reader, writer = await self._dial(self._host, self._port)
+                reader, writer = await asyncio.open_connection(
+                    self._host, self._port, limit=framing.HEAD_LIMIT
+                )
         except (OSError, TimeoutError) as error:
             raise Unreachable(f"{self._host}:{self._port}: {_words(error)}") from error
         try:
