@@ -46,18 +46,6 @@ _NO_BODY = ("data", "'data'")  # what Litestar says of a body that is not there
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
 
 
-class ProblemBody(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The body of every answer that is not a success."""
-
-    error: str
-    code: str
-    title: str
-    status: int
-    detail: str
-    type: str = msgspec.field(default="about:blank")
-    details: Any = None
-
-
 class Problem(Exception):
     """A request that cannot be met: which status, which word, which sentence."""
 

@@ -118,9 +118,9 @@ class Feed:
         self._stops: list[Callable[[], None]] = [
             informers.pods.subscribe(self._pod),
             informers.claims.subscribe(self._claim),
-            informers.workloads.subscribe(self._of("workload.state")),
-            informers.pools.subscribe(self._pool),
-            informers.triggers.subscribe(self._of("trigger.state")),
+            informers.workloads.subscribe(self._of(_workload)),
+            informers.pools.subscribe(self._of(_pool)),
+            informers.triggers.subscribe(self._of(_trigger)),
         ]
 
     def close(self) -> None:
@@ -159,11 +159,11 @@ class Feed:
         """Tell how everything stands now, as if each thing had just come to be so."""
         informers = self._informers
         bodies = [
-            *(_state("workload.state", one) for one in _all(informers.workloads)),
-            *(_pool(one) for one in _all(informers.pools)),
+            *map(_workload, _all(informers.workloads)),
+            *map(_pool, _all(informers.pools)),
             *(_instance(one, one.status.phase) for one in _all(informers.pods)),
-            *(_of_phase(one) for one in _all(informers.claims)),
-            *(_state("trigger.state", one) for one in _all(informers.triggers)),
+            *map(_of_phase, _all(informers.claims)),
+            *map(_trigger, _all(informers.triggers)),
         ]
         return [self._newest(body) for body in bodies]
 
@@ -224,30 +224,30 @@ class Feed:
             self._released.popitem(last=False)
         self._tell(_of_claim(_KINDS[ClaimPhase.RELEASED], claim))
 
-    def _of(self, kind: str) -> Callable[[Change[Dynamic]], None]:
-        """Tell of a kind whose phase is all there is to tell."""
+    def _of(self, shown: Callable[[T], Body]) -> Callable[[Change[T]], None]:
+        """Tell of a kind whenever what is shown of an object changes."""
 
-        def tell(change: Change[Dynamic]) -> None:
+        def tell(change: Change[T]) -> None:
             now = change.new or change.old
             assert now is not None
-            before = None if change.old is None else _state(kind, change.old)
-            after = _state(kind, now) | ({} if change.new is not None else {"phase": "Deleted"})
+            before = None if change.old is None else shown(change.old)
+            after = shown(now) | ({} if change.new is not None else {"phase": "Deleted"})
             if before != after:
                 self._tell(after)
 
         return tell
 
-    def _pool(self, change: Change[Pool]) -> None:
-        now = change.new or change.old
-        assert now is not None
-        before = None if change.old is None else _pool(change.old)
-        after = _pool(now) | ({} if change.new is not None else {"phase": "Deleted"})
-        if before != after:
-            self._tell(after)
-
 
 def _all(informer: Informer[T]) -> list[T]:
     return [informer.cache[key] for key in sorted(informer.cache)]
+
+
+def _workload(one: Dynamic) -> Body:
+    return _state("workload.state", one)
+
+
+def _trigger(one: Dynamic) -> Body:
+    return _state("trigger.state", one)
 
 
 def _state(kind: str, one: Dynamic) -> Body:

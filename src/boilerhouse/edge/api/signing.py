@@ -12,6 +12,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from boilerhouse.platform.files.durable import write_file
 from boilerhouse.platform.kube.client import Client
 from boilerhouse.platform.kube.resources import SECRETS
 from boilerhouse.platform.kube.status import AlreadyExists, NotFound
@@ -29,15 +30,7 @@ def in_directory(directory: Path) -> bytes:
         if len(key) >= KEY_BYTES:
             return key
     key = os.urandom(KEY_BYTES)
-    # Whole or not at all: half a key would lock out every instance after a crash.
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.replace(path)
+    write_file(path, key)  # whole or not at all: half a key would lock out every instance
     return key
 
 

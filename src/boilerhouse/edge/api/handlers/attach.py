@@ -7,9 +7,7 @@ With `command` (repeated) that command is run; without, the tenant's own program
 
 from __future__ import annotations
 
-from typing import Any
-
-from litestar import WebSocket, websocket
+from litestar import websocket
 from litestar.params import FromPath, FromQuery
 
 from boilerhouse.edge.api.auth import INSTANCES_EXEC, caller_of
@@ -19,7 +17,7 @@ from boilerhouse.edge.api.handlers.instances import tenant_of, visible
 from boilerhouse.edge.api.handlers.logs import tenant_container
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.services import TheServices
-from boilerhouse.edge.api.sockets import answering, first_to_end
+from boilerhouse.edge.api.sockets import Peer, answering, first_to_end
 from boilerhouse.platform.kube.exec import PROTOCOLS, Channel
 from boilerhouse.platform.kube.resources import PODS
 from boilerhouse.platform.kube.wire import Request, Socket
@@ -31,7 +29,7 @@ Command = FromQuery[list[str] | None]
 async def attach_instance(
     name: FromPath[str],
     services: TheServices,
-    socket: WebSocket[Any, Any, Any],
+    socket: Peer,
     command: Command = None,
     stdin: FromQuery[bool] = True,
     tty: FromQuery[bool] = False,
@@ -63,13 +61,13 @@ async def attach_instance(
         await socket.close()
 
 
-async def _inward(socket: WebSocket[Any, Any, Any], inner: Socket) -> None:
+async def _inward(socket: Peer, inner: Socket) -> None:
     while True:
         message = await socket.receive_data(mode="binary")
         await inner.send(message)
 
 
-async def _outward(socket: WebSocket[Any, Any, Any], inner: Socket) -> None:
+async def _outward(socket: Peer, inner: Socket) -> None:
     while (message := await inner.receive()) is not None:
         if len(message) > 1 or (message and message[0] != Channel.STDIN):
             await socket.send_data(message, mode="binary")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import WebSocket, get, websocket
+from litestar import get, websocket
 from litestar.params import QueryParameter
 
 from boilerhouse.edge.api.auth import ADMIN, SUBPROTOCOL, Call, caller_of
 from boilerhouse.edge.api.events import Event, Feed, Overrun
 from boilerhouse.edge.api.paths import V1
 from boilerhouse.edge.api.services import Services, TheServices
-from boilerhouse.edge.api.sockets import GOING_AWAY, OVERRUN, answering, first_to_end
+from boilerhouse.edge.api.sockets import GOING_AWAY, OVERRUN, Peer, answering, first_to_end
 from boilerhouse.edge.api.streaming import Streaming
 
 LastEventId = Annotated[str, QueryParameter(name="lastEventId")]
@@ -51,7 +51,7 @@ def _frame(event: Event) -> bytes:
 
 @websocket("/ws", opt={"scope": ADMIN})
 async def events_socket(
-    services: TheServices, socket: WebSocket[Any, Any, Any], last_event_id: LastEventId = ""
+    services: TheServices, socket: Peer, last_event_id: LastEventId = ""
 ) -> None:
     """Send what happens as JSON texts; `lastEventId` goes on after a break."""
     async with answering(socket):
@@ -59,7 +59,7 @@ async def events_socket(
             await _told(services, socket, last_event_id)
 
 
-async def _told(services: Services, socket: WebSocket[Any, Any, Any], last_event_id: str) -> None:
+async def _told(services: Services, socket: Peer, last_event_id: str) -> None:
     offered = socket.scope["subprotocols"]
     await socket.accept(
         subprotocols=EVENTS
@@ -75,12 +75,12 @@ async def _told(services: Services, socket: WebSocket[Any, Any, Any], last_event
         await socket.close(code=GOING_AWAY)
 
 
-async def _send(feed: Feed, socket: WebSocket[Any, Any, Any], last: str) -> None:
+async def _send(feed: Feed, socket: Peer, last: str) -> None:
     async for event in feed.subscribe(last):
         body = {"type": "heartbeat"} if event is None else event.body
         await socket.send_data(msgspec.json.encode(body), mode="text")
 
 
-async def _drain(socket: WebSocket[Any, Any, Any]) -> None:
+async def _drain(socket: Peer) -> None:
     while True:
         await socket.receive_data(mode="text")
