@@ -70,7 +70,7 @@ generated: setup
 	@$(BIN)/python -m boilerhouse.main gen --check
 
 # Every branch of decisions and builders, by the tests that are about them.
-DECISIONS := tests/unit/core/test_difference.py tests/unit/core/test_upkeep.py tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/tenancy/snapshots/test_build.py tests/unit/tenancy/snapshots/test_keeper.py \
+DECISIONS := tests/unit/engines tests/unit/core/test_difference.py tests/unit/core/test_upkeep.py tests/unit/tenancy/claims tests/unit/tenancy/disruptions tests/unit/tenancy/snapshots/test_build.py tests/unit/tenancy/snapshots/test_keeper.py \
 	tests/unit/tenancy/idle/test_explain.py tests/unit/tenancy/idle/test_verdict.py tests/unit/tenancy/instances tests/unit/tenancy/networks tests/unit/tenancy/pools tests/unit/tenancy/postmortems tests/unit/tenancy/triggers tests/unit/tenancy/workloads
 coverage: setup
 	@$(BIN)/coverage run -m pytest --quiet $(DECISIONS) > .venv/coverage.txt || { cat .venv/coverage.txt; exit 1; }
