@@ -17,12 +17,10 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, WriteStatus
-from boilerhouse.engines.engines import seen as judged
+from boilerhouse.engines.children import NOTHING, Child, State
 from boilerhouse.engines.engines.machine import EnginePhase
 from boilerhouse.engines.engines.model import EngineStatus
 from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    Child,
     DeleteGeneration,
     DeleteService,
     DrainSeen,
@@ -147,7 +145,7 @@ def looks(world: World) -> Iterator[Look]:
 
 
 _SOUND, _TAMPERED, _GOING = (
-    Child(state) for state in (judged.State.SOUND, judged.State.TAMPERED, judged.State.TERMINATING)
+    Child(state) for state in (State.SOUND, State.TAMPERED, State.TERMINATING)
 )
 _WANTED = {name: Wanted(name) for name, _ in SPECS}
 _DRAINED, _FAILING = DrainSeen(), DrainSeen(failing=("it does not answer",))

@@ -3,17 +3,19 @@
 Reads ─► resolve() ─► each object against what it should be ─► Seen
 
 `Reads` must hold every object that has the engine's label or one of its names; an object that is
-not in it is absent, so the names in the status are asked for by name, not from a cache.
+not in it is absent, so the names in the status are asked for by name, not from a cache. What the
+Service selects decides where traffic goes: it is read from the server for each pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from boilerhouse.engines import names as keys
+from boilerhouse.engines.children import Child, judged, matches
 from boilerhouse.engines.engines import build, drift, names
 from boilerhouse.engines.engines.model import EngineSpec, EngineStatus
 from boilerhouse.engines.engines.ready import Event, newest
@@ -25,21 +27,15 @@ from boilerhouse.engines.engines.resolve import (
     resolve,
 )
 from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    Child,
     DrainSeen,
     EngineSeen,
     GenerationSeen,
     Seen,
     ServiceSeen,
-    State,
 )
 from boilerhouse.engines.template.rules import Bounds
 
 Body = Mapping[str, Any]
-
-# Finalizers that Kubernetes takes off by itself.
-_KUBERNETES = ("foregroundDeletion", "orphan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ class _Judge:
         engine = self.engine
         made = self._made(number)
         live = self.found.get(("StatefulSet", names.statefulset(engine.name, number)))
-        statefulset = self._child(live, lambda body: self._as_stamped(body, number))
+        statefulset = judged(live, self.engine.uid, lambda body: self._as_stamped(body, number))
         owned = [
             pod
             for pod in self.pods
@@ -189,7 +185,7 @@ class _Judge:
         wanted = None
         if profile is not None and selects is not None:
             wanted = build.service(engine, profile, selects)
-        child = self._child(live, lambda body: wanted is None or matches(body, wanted))
+        child = judged(live, self.engine.uid, lambda body: wanted is None or matches(body, wanted))
         return ServiceSeen(child, selects)
 
     def _made(self, number: int) -> Made | None:
@@ -229,53 +225,4 @@ class _Judge:
 
     def _found(self, kind: str, name: str, wanted: Body | None) -> Child:
         live = self.found.get((kind, name))
-        return self._child(live, lambda body: wanted is None or matches(body, wanted))
-
-    def _child(self, live: Body | None, sound: Callable[[Body], bool]) -> Child:
-        if live is None:
-            return NOTHING
-        metadata = live["metadata"]
-        finalizers = metadata.get("finalizers") or ()
-        others = tuple(one for one in finalizers if one not in _KUBERNETES)
-        owners = metadata.get("ownerReferences") or ()
-        ours = any(one.get("controller") and one["uid"] == self.engine.uid for one in owners)
-        if not ours:
-            state, others = State.FOREIGN, ()
-        elif metadata.get("deletionTimestamp"):
-            state = State.TERMINATING
-        else:
-            state = State.SOUND if sound(live) else State.TAMPERED
-        return Child(state, metadata["uid"], metadata["resourceVersion"], others)
-
-
-# Objects in which an entry too many changes what is meant.
-_EXACT = ("selector", "matchLabels")
-
-
-def matches(live: Body, wanted: Body) -> bool:
-    """Whether a live object has everything that was written; a server adds its own beside it."""
-    return (
-        _has(live["metadata"].get("labels") or {}, wanted["metadata"]["labels"])
-        and _has(live.get("data") or {}, wanted.get("data", {}), exact=True)
-        and _has(live.get("spec") or {}, wanted.get("spec", {}))
-    )
-
-
-def _has(live: Any, wanted: Any, *, exact: bool = False) -> bool:
-    if not wanted:
-        return not live  # a server leaves out what is false, zero or empty
-    if isinstance(wanted, Mapping):
-        return (
-            isinstance(live, Mapping)
-            and (not exact or live.keys() == wanted.keys())
-            and all(
-                _has(live.get(key), value, exact=key in _EXACT) for key, value in wanted.items()
-            )
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(live, list)
-            and len(live) == len(wanted)
-            and all(_has(*pair) for pair in zip(live, wanted, strict=True))
-        )
-    return bool(live == wanted)
+        return judged(live, self.engine.uid, lambda body: wanted is None or matches(body, wanted))

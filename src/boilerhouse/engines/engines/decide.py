@@ -20,6 +20,7 @@ from msgspec import structs
 
 from boilerhouse.core.condition import ConditionStatus, with_condition
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.engines.children import State
 from boilerhouse.engines.engines import drift, sweep
 from boilerhouse.engines.engines.machine import ENGINE, EnginePhase, settled
 from boilerhouse.engines.engines.model import EngineStatus
@@ -43,7 +44,6 @@ from boilerhouse.engines.engines.seen import (
     GenerationSeen,
     Plan,
     Seen,
-    State,
     Step,
     Wanted,
 )
@@ -58,7 +58,6 @@ SOONEST_LOOK = timedelta(seconds=1)
 MOST_GENERATIONS = 25  # deleted in one pass
 
 _P = EnginePhase
-_WRONG = (State.ABSENT, State.TAMPERED)
 
 
 def decide(seen: Seen) -> Plan:
@@ -262,7 +261,7 @@ def _routed(seen: Seen, generation: int) -> Iterator[Step]:
         return
     if state == State.ABSENT and not seen.known_profile:
         return
-    if state in _WRONG or seen.service.selects != generation:
+    if seen.service.child.wrong or seen.service.selects != generation:
         yield EnsureService(generation)
 
 
@@ -274,7 +273,7 @@ def _repairs(generation: GenerationSeen) -> Iterator[Step]:
         (generation.headless, EnsureHeadless(number)),
         (generation.budget, EnsureBudget(number)),
     ):
-        if child.state in _WRONG:
+        if child.wrong:
             yield step
     others = (generation.config, generation.headless, generation.budget)
     absent = generation.statefulset.state == State.ABSENT

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from boilerhouse.core.condition import Condition, ConditionStatus, find, with_condition
+from boilerhouse.engines.children import State
 from boilerhouse.engines.engines import names
 from boilerhouse.engines.engines.machine import RENDERING, SETTLED, EnginePhase
 from boilerhouse.engines.engines.model import EngineStatus
-from boilerhouse.engines.engines.seen import Gate, Seen, State, Warned
+from boilerhouse.engines.engines.seen import Gate, Seen, Warned
 
 READY = "Ready"
 AVAILABLE = "Available"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from msgspec import Struct
 
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.engines.children import NOTHING, Child, State
 from boilerhouse.engines.engines.model import EngineStatus
 from boilerhouse.engines.fields import DeadlineAction, DrainAction
 from boilerhouse.engines.names import ENGINE_FINALIZER
@@ -43,32 +43,6 @@ class EngineSeen(Struct, frozen=True):
     @property
     def held(self) -> bool:
         return ENGINE_FINALIZER in self.finalizers
-
-
-class State(StrEnum):
-    """What is the matter with one object of an engine."""
-
-    ABSENT = "absent"  # the server said so; a cache never does
-    SOUND = "sound"
-    TAMPERED = "tampered"  # not as it was written
-    TERMINATING = "terminating"  # deleted, and not gone yet: it holds its name
-    FOREIGN = "foreign"  # another owner's, with our name
-
-
-class Child(Struct, frozen=True):
-    """One object of an engine."""
-
-    state: State = State.ABSENT
-    uid: str = ""
-    version: str = ""
-    held_by: tuple[str, ...] = ()  # finalizers of others
-
-    @property
-    def removable(self) -> bool:
-        return self.state in (State.SOUND, State.TAMPERED)
-
-
-NOTHING = Child()
 
 
 class GenerationSeen(Struct, frozen=True):

@@ -55,6 +55,13 @@ class Metadata(Model, frozen=True):
             holds=lambda metadata: metadata.replicas == 1,
             field="replicas",
         ),
+        Rule(
+            cel="!has(oldSelf.storageSize) || has(self.storageSize) &&"
+            " self.storageSize == oldSelf.storageSize",
+            message="the size cannot be changed",
+            holds=None,
+            field="storageSize",
+        ),
     )
 
     replicas: Annotated[Int32, doc("How many Pods: one.")] = 1
@@ -71,7 +78,7 @@ class Metadata(Model, frozen=True):
         | None
     ) = None
     postgres: Postgres | None = None
-    storage_size: Annotated[Quantity, doc("Size of the volume of its own PostgreSQL.")] = "10Gi"
+    storage_size: Annotated[Quantity, doc("Size of the volume that it keeps its data in.")] = "10Gi"
 
 
 class Gateway(Model, frozen=True):

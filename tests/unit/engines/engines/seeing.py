@@ -9,19 +9,11 @@ from msgspec.structs import replace
 
 from boilerhouse.core.condition import Condition, find
 from boilerhouse.core.plan import Do, Wait, WriteStatus
+from boilerhouse.engines.children import NOTHING, Child, State
 from boilerhouse.engines.engines.decide import decide
 from boilerhouse.engines.engines.machine import EnginePhase
 from boilerhouse.engines.engines.model import EngineStatus
-from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    Child,
-    EngineSeen,
-    GenerationSeen,
-    Seen,
-    ServiceSeen,
-    State,
-    Wanted,
-)
+from boilerhouse.engines.engines.seen import EngineSeen, GenerationSeen, Seen, ServiceSeen, Wanted
 from boilerhouse.engines.names import ENGINE_FINALIZER
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

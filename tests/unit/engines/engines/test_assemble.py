@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
+from boilerhouse.engines.children import State
 from boilerhouse.engines.engines import build
 from boilerhouse.engines.engines.assemble import assemble
 from boilerhouse.engines.engines.model import EngineStatus
 from boilerhouse.engines.engines.ready import Event
-from boilerhouse.engines.engines.seen import (
-    GenerationSeen,
-    Seen,
-    ServiceSeen,
-    State,
-    Warned,
-)
+from boilerhouse.engines.engines.seen import GenerationSeen, Seen, ServiceSeen, Warned
 from boilerhouse.engines.profile import FIREBOLT
 from tests.unit.engines.engines.reading import (
     ENGINE,

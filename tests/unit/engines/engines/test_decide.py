@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from boilerhouse.core.plan import AddFinalizer, Do, RemoveFinalizer, Wait, WriteStatus
+from boilerhouse.engines.children import NOTHING, Child, State
 from boilerhouse.engines.engines.decide import (
     GATED_LOOK,
     MOST_GENERATIONS,
@@ -19,8 +20,6 @@ from boilerhouse.engines.engines.decide import (
 from boilerhouse.engines.engines.machine import ENGINE, EnginePhase
 from boilerhouse.engines.engines.ready import EXTERNAL_FINALIZER, READY
 from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    Child,
     DeleteGeneration,
     DeleteService,
     DrainSeen,
@@ -32,7 +31,6 @@ from boilerhouse.engines.engines.seen import (
     GenerationSeen,
     Policy,
     ServiceSeen,
-    State,
 )
 from boilerhouse.engines.fields import DrainAction
 from tests.unit.engines.engines.seeing import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from boilerhouse.engines.children import NOTHING, Child
 from boilerhouse.engines.engines.decide import (
     CREATING_LOOK,
     GATED_LOOK,
@@ -13,8 +14,6 @@ from boilerhouse.engines.engines.decide import (
 )
 from boilerhouse.engines.engines.ready import READY
 from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    Child,
     DeleteGeneration,
     DrainSeen,
     EngineSeen,

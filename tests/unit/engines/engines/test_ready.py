@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from boilerhouse.engines.children import NOTHING
 from boilerhouse.engines.engines import ready
 from boilerhouse.engines.engines.model import EngineStatus
 from boilerhouse.engines.engines.ready import CHAIN, Event, conditions, newest, taken
-from boilerhouse.engines.engines.seen import (
-    NOTHING,
-    DrainSeen,
-    Gate,
-    GenerationSeen,
-    Seen,
-    Warned,
-)
+from boilerhouse.engines.engines.seen import DrainSeen, Gate, GenerationSeen, Seen, Warned
 from tests.unit.engines.engines.seeing import (
     FOREIGN,
     NO_SERVICE,

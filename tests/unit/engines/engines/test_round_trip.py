@@ -11,10 +11,10 @@ from boilerhouse.core.clock import SystemClock
 from boilerhouse.embedded.apiserver.inprocess import InProcess
 from boilerhouse.embedded.apiserver.server import ApiServer
 from boilerhouse.embedded.apiserver.storage.store import Store
+from boilerhouse.engines.children import State
 from boilerhouse.engines.engines import build
 from boilerhouse.engines.engines.assemble import assemble
 from boilerhouse.engines.engines.model import EngineStatus
-from boilerhouse.engines.engines.seen import State
 from tests.contract.driver import Api
 from tests.unit.engines.engines.reading import ENGINE, klass, made, reads, spec
 from tests.unit.engines.engines.seeing import P
