@@ -4,7 +4,6 @@ from __future__ import annotations
 
 GROUP = "compute.firebolt.io"
 VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
 
 # Of labels and annotations; templates of users may not have keys under it.
 PREFIX = "firebolt.io/"

@@ -16,6 +16,8 @@ from tests.sim.engines.invariants import ALWAYS, UNTOUCHED, Violated
 from tests.sim.engines.mutants import MUTANTS, SWEEP, Wrong
 from tests.sim.engines.search import Search, births
 
+pytestmark = pytest.mark.slow
+
 TWELVE = {
     "TypeOK",
     "TerminalConsistency",

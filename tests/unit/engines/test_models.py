@@ -32,6 +32,7 @@ def refusals(body: dict[str, Any]) -> list[Any]:
 def test_an_api_server_takes_the_definition(resource: Any) -> None:
     """The schema is structural, its rules are affordable, its paths exist."""
     assert refusals(resource.crd()) == []
+    assert resource.api_version == "compute.firebolt.io/v1alpha1"
 
 
 def test_an_api_server_takes_the_schema_of_a_class() -> None:

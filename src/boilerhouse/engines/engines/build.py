@@ -48,7 +48,7 @@ def labels(engine: EngineSeen, generation: int) -> Body:
 
 def _metadata(engine: EngineSeen, name: str, own_labels: Body) -> Body:
     owner = {
-        "apiVersion": keys.API_VERSION,
+        "apiVersion": RESOURCE.api_version,
         "kind": RESOURCE.kind,
         "name": engine.name,
         "uid": engine.uid,

@@ -14,6 +14,7 @@ from boilerhouse.core.schema import Int32, doc
 from boilerhouse.engines.engines.machine import ENGINE, EnginePhase
 from boilerhouse.engines.engines.names import LAST_GENERATION, MOST_REPLICAS
 from boilerhouse.engines.fields import Name, Shared, Template
+from boilerhouse.engines.names import GROUP, VERSION
 
 
 def _stays(wire: str, what: str) -> Rule:
@@ -108,8 +109,9 @@ class EngineStatus(Status, frozen=True):
     ] = ()
 
 
-# Belongs to the group of `boilerhouse.engines.names`: to be given as `group` and `version`.
 RESOURCE = CustomResource(
+    group=GROUP,
+    version=VERSION,
     kind="FireboltEngine",
     short_name="fireng",
     doc="An engine is a server whose Pods are replaced as a whole: a new generation takes over from"

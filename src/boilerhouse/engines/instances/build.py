@@ -30,7 +30,7 @@ def labels(instance: InstanceSeen) -> Body:
 
 def _metadata(instance: InstanceSeen, name: str) -> Body:
     owner = {
-        "apiVersion": keys.API_VERSION,
+        "apiVersion": RESOURCE.api_version,
         "kind": RESOURCE.kind,
         "name": instance.name,
         "uid": instance.uid,

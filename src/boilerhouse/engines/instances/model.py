@@ -14,6 +14,7 @@ from boilerhouse.core.rules import Rule
 from boilerhouse.core.schema import Int32, doc
 from boilerhouse.engines.fields import Name, NotSupported, Quantity, Template, refused
 from boilerhouse.engines.instances.machine import INSTANCE, InstancePhase
+from boilerhouse.engines.names import GROUP, VERSION
 
 # Crockford's base 32 without I, L, O and U; the first digit holds three bits.
 ULID = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}\Z"
@@ -133,8 +134,9 @@ class InstanceStatus(Status, frozen=True):
     bound_engines: Annotated[Int32, Meta(ge=0), doc("Engines that name the instance.")] = 0
 
 
-# Belongs to the group of `boilerhouse.engines.names`: to be given as `group` and `version`.
 RESOURCE = CustomResource(
+    group=GROUP,
+    version=VERSION,
     kind="FireboltInstance",
     short_name="fire",
     doc="An instance is what the engines of one installation share: an identity and a metadata"

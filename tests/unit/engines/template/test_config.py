@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from boilerhouse.engines.profile import FIREBOLT
@@ -66,6 +66,7 @@ _JSON = st.recursive(
 _BODY = st.dictionaries(st.sampled_from("abc"), _JSON, max_size=3)
 
 
+@settings(max_examples=40)
 @given(_BODY, _BODY, _BODY)
 def test_merging_is_associative_where_objects_stay_objects(
     a: dict[str, Any], b: dict[str, Any], c: dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boilerhouse.engines.template.merge import Layer, over, split, under
@@ -152,12 +152,14 @@ LAYERS = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(LAYERS, LAYERS, LAYERS)
 def test_layers_can_be_grouped_in_any_way(a: Layer, b: Layer, c: Layer) -> None:
     """Over is associative."""
     assert over(over(a, b), c) == over(a, over(b, c))
 
 
+@settings(max_examples=40)
 @given(LAYERS, LAYERS)
 def test_no_item_of_a_list_is_lost_or_moved(a: Layer, b: Layer) -> None:
     """Lists concatenate class then engine, whatever is in them."""

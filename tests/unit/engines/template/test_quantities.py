@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boilerhouse.embedded.fields.quantity import BadQuantity, parse
@@ -26,6 +26,7 @@ def test_what_is_no_quantity_means_none(text: object) -> None:
     assert amount(text) is None
 
 
+@settings(max_examples=40)
 @given(st.from_regex(r"\A[0-9]{1,5}(\.[0-9]{0,3})?(m|k|M|Ki|Mi|Gi|e3|E)?\Z"))
 def test_it_agrees_with_the_api_servers_reading(text: str) -> None:
     """Two readers, one number, as far as nanos go."""
