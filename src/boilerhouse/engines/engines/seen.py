@@ -62,7 +62,7 @@ class GenerationSeen(Struct, frozen=True):
 
     @property
     def removable(self) -> bool:
-        """Whether something of it is there that nobody has deleted yet."""
+        """Whether something of it is there that was not deleted yet."""
         return any(child.removable for child in self.children)
 
     def is_ready(self, replicas: int) -> bool:

@@ -122,7 +122,9 @@ def _told(seen: Seen, phase: InstancePhase, fact: tuple[ConditionStatus, str, st
         _status(seen, conditions, message),
         phase=INSTANCE.move(seen.instance.status.phase, phase),
     )
-    if phase != _P.FAILED:  # a spec that cannot be used takes nothing from those who use the last
+    if (
+        phase != _P.FAILED
+    ):  # a spec that cannot be used takes nothing from engines that use the last
         ready = phase == _P.READY
         endpoint = _endpoint(seen) if ready else ""
         told = structs.replace(told, metadata_ready=ready, metadata_endpoint=endpoint)
