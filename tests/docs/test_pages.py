@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from boilerhouse.engines.template import table
 from boilerhouse.operator import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +70,8 @@ def test_the_changelog_tells_by_kind() -> None:
     for release in releases:
         told = re.findall(r"^### (.*)$", release, re.MULTILINE)
         assert told == [kind for kind in kinds if kind in told]
+
+
+def test_the_fields_of_a_template_are_those_of_the_table() -> None:
+    """docs/engines.md has the table that templates are merged and checked by."""
+    assert table.page().rstrip() in (ROOT / "docs" / "engines.md").read_text()
