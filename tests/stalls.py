@@ -2,8 +2,9 @@
 
 every turn of a loop ─► processor time of its thread ─► over 1 s ─► the test fails, with the stack
 
-Judged by the thread's own processor time, so a busy machine fails nothing. Tests that hold their
-loop on purpose are marked `stalls`. Programs that tests start have the product's own watchdog
+Judged by the thread's own processor time, so a busy machine fails nothing; less that of garbage
+collections, which take longer the more tests this process has run. Tests that hold their loop on
+purpose are marked `stalls`. Programs that tests start have the product's own watchdog
 (platform/loop/watchdog.py), whose lines are read by what starts them.
 """
 
@@ -33,6 +34,8 @@ class _Turn:
     thread: int
     clock: int
     since: float
+    collecting: float = 0.0  # when the garbage collection that is under way began
+    collected: float = 0.0  # seconds of garbage collections
     stack: str = ""
 
 
@@ -53,10 +56,12 @@ class Turns:
             turns.run(loop)
 
         asyncio.BaseEventLoop._run_once = run_once  # type: ignore[attr-defined]
+        gc.callbacks.append(self._collect)
         threading.Thread(target=self._look, name="stalls", daemon=True).start()
 
     def end(self) -> None:
         asyncio.BaseEventLoop._run_once = self._run_once  # type: ignore[attr-defined]
+        gc.callbacks.remove(self._collect)
         self._stopping.set()
 
     def run(self, loop: Any) -> None:
@@ -66,16 +71,25 @@ class Turns:
         try:
             self._run_once(loop)
         finally:
-            took = time.thread_time() - turn.since
+            took = time.thread_time() - turn.since - turn.collected
             self._going.pop(thread, None)
             if took > STALL_SECONDS:
                 self.long.append(f"{took:.2f} s of processor time in one turn\n{turn.stack}")
+
+    def _collect(self, phase: str, info: dict[str, int]) -> None:
+        turn = self._going.get(threading.get_ident())
+        if turn is None:
+            return
+        if phase == "start":
+            turn.collecting = time.thread_time()
+        else:
+            turn.collected += time.thread_time() - turn.collecting
 
     def _look(self) -> None:
         while not self._stopping.wait(LOOK):
             for turn in list(self._going.values()):
                 try:
-                    took = time.clock_gettime(turn.clock) - turn.since
+                    took = time.clock_gettime(turn.clock) - turn.since - turn.collected
                 except OSError:  # the thread has ended
                     continue
                 if took > STALL_SECONDS and not turn.stack and not self.allowed:

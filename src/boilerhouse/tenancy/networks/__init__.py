@@ -1,1 +1,1 @@
-"""Networks: which traffic instances may have, as NetworkPolicies of a cluster. build ─► keep."""
+"""Networks: which traffic instances may have, as NetworkPolicies of a cluster."""

@@ -1,4 +1,4 @@
-"""Has the file system keep apart what does not belong together.
+"""Block groups of ext4: directories of instances are spread over the disk.
 
 ext4 puts the files of a directory where the directory is, and a directory where its parent is. One
 without a journal, as some virtual machines have, does not use the inode of a file that was deleted

@@ -1,4 +1,4 @@
-"""What is current is exchanged from outside while claims ask for it: one of the two gives way.
+"""An upload or a promotion and a claim race for `current`: the upload loses.
 
 upload, promotion ─► begun ─► … minutes … ─► commit ─► the next claim is told the new version
 claim ─► current ──────────────┘ noted: the commit is refused (409 in-use)

@@ -1,4 +1,4 @@
-"""Rounds: which order to an instance is the newest, whoever gave it and however late it arrives.
+"""Epochs: fencing tokens of the orders to an instance. Only the newest one is carried out.
 
 Several processes may work on one claim, and what they send to an instance may be delayed. Two such
 delays would hurt:
@@ -8,15 +8,15 @@ delays would hurt:
 * "Thaw", sent because the tenant claimed again, arrives between a later save and the deletion:
   what the tenant writes from then on would be in no snapshot.
 
-So orders carry a number that only grows, and the instance's agent refuses any that is older than
-one it knows of. The number is durable before the order is given:
+So orders carry an epoch, a number that only grows, and the instance's agent refuses any that is
+older than one it knows of. The number is durable before the order is given:
 
-    Active ──► Releasing      round + 1, in the write of the phase
-    ReleaseFailed ──► Releasing   round + 1, likewise
-    ReleaseFailed, claimed again  round + 1, in the annotation by which the tenant's call says so
+    Active ──► Releasing          epoch + 1, in the write of the phase
+    ReleaseFailed ──► Releasing   epoch + 1, likewise
+    ReleaseFailed, claimed again  epoch + 1, in the annotation by which the tenant's call says so
 
-Wishes of users name the round that they mean, so a wish that was met is not met again, and nobody
-compares the clocks of two machines.
+Requests of users name the epoch that they mean, so one that was met is not met again, and no clocks
+of two machines are compared. The field's name in the status is `round`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from datetime import datetime, timedelta
 
 from boilerhouse.tenancy.claims.model import ClaimStatus, Release
 
-TRIES = 3  # to save, in one round
-DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 4, 16, 30))  # before the next round
+TRIES = 3  # to save, in one epoch
+DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 4, 16, 30))  # before the next epoch
 
 
 def release_of(status: ClaimStatus) -> Release:
@@ -34,9 +34,9 @@ def release_of(status: ClaimStatus) -> Release:
 
 
 def opened(status: ClaimStatus, again: int, cause: str, *, drop: bool = False) -> Release:
-    """Return the release at the beginning of a round; how often it failed before is kept.
+    """Return the release at the beginning of an epoch; how often it failed before is kept.
 
-    `again` is the round of a re-attachment that was wished for, and is over by this.
+    `again` is the epoch of a re-attachment that was wished for, and is over by this.
     """
     before = release_of(status)
     newest = max(before.epoch, again) + 1
@@ -53,7 +53,7 @@ def opened(status: ClaimStatus, again: int, cause: str, *, drop: bool = False) -
 
 
 def failed(status: ClaimStatus, why: str, now: datetime, *, tries: int, asked: bool) -> Release:
-    """Return the release after a round in which nothing could be saved."""
+    """Return the release after an epoch in which nothing could be saved."""
     before = release_of(status)
     attempts = before.attempts + tries
     delay = DELAYS[min(max(attempts // TRIES, 1), len(DELAYS)) - 1]
