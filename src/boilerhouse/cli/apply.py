@@ -82,20 +82,26 @@ def warnings_of(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _apply(rest: Rest, one: Applied) -> str:
-    before = _version(rest, one)
+    before = _edition(_stored(rest, one))
     status, after = rest.call("PUT", one.path, one.body)
     if status == 201:
         return "created"
-    return "unchanged" if before and before == after.get("resourceVersion") else "configured"
+    return "unchanged" if before and before == _edition(after) else "configured"
 
 
-def _version(rest: Rest, one: Applied) -> str:
+def _edition(found: Mapping[str, Any]) -> object:
+    """Return what changes with an object's spec, and not with its status where there is one."""
+    return found.get("generation") or found.get("resourceVersion")
+
+
+def _stored(rest: Rest, one: Applied) -> Mapping[str, Any]:
     try:
-        return str(rest.call("GET", one.path)[1].get("resourceVersion", ""))
+        found: Mapping[str, Any] = rest.call("GET", one.path)[1]
     except Failure as failure:
         if failure.status != 404:
             raise
-        return ""
+        return {}
+    return found
 
 
 def _text(file: str) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from boilerhouse.cli.app import app
 from boilerhouse.cli.apply import warnings_of
+from boilerhouse.cli.rest import Rest as Caller
 from boilerhouse.cli.why import decided
 from boilerhouse.core.clock import SystemClock
 from boilerhouse.core.names import API_VERSION, claim_name
@@ -91,6 +93,26 @@ def quiet() -> Iterator[None]:
 async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
     async with opened_rest(tmp_path / "data", KEY) as rest, rest.served() as address:
         yield Shell(rest, address, tmp_path)
+
+
+async def test_a_status_that_is_written_meanwhile_is_no_change(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object whose spec stays as it is is unchanged, whatever its controller writes."""
+    file = shell.tmp / "all.yaml"
+    file.write_text(FILE)
+    await shell.run("apply", "-f", str(file))
+    await shell.rest.world.settles(lambda: _ready(shell))
+    call = Caller.call
+
+    def answered_late(rest: Caller, method: str, path: str, *args: Any, **given: Any) -> Any:
+        status, body = call(rest, method, path, *args, **given)
+        newer = {"resourceVersion": "999999"} if method == "PUT" and "workloads" in path else {}
+        return status, {**body, **newer}
+
+    monkeypatch.setattr(Caller, "call", answered_late)
+    result = await shell.run("apply", "-f", str(file))
+    assert result.stdout == "secret/db unchanged\nworkload/web unchanged\n"
 
 
 async def test_apply_creates_and_then_finds_nothing_to_do(shell: Shell) -> None:
