@@ -86,7 +86,7 @@ async def test_what_cannot_be_removed_is_told_and_tried_again(
     yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps its identity until it is gone; the others go meanwhile."""
-    monkeypatch.setattr(leftovers, "_FIRST", 0.05)
+    monkeypatch.setattr(leftovers, "_FIRST_SECONDS", 0.05)
     yard = Yard(tmp_path)  # on a disk: in memory no file is immutable
     for name in ("a", "b", "c"):
         (yard.pods / name).mkdir()
