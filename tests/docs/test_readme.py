@@ -100,6 +100,7 @@ def made_up(env: dict[str, str], log: Path) -> Iterator[dict[str, str]]:
         process.stdout.close()
 
 
+@pytest.mark.processes
 @pytest.mark.slow
 def test_every_command_does_what_the_page_says(tmp_path_factory: pytest.TempPathFactory) -> None:
     """From `make up` to a request that wakes a hibernated tenant; and all is there after a stop."""
