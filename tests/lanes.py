@@ -3,7 +3,8 @@
 --lane NAME ─► only folders with tests of the lane are collected ─► the other lanes' are left out
 
 The node's stories mostly wait for it, so they have a lane to themselves. The others are split by
-folder, such that each lane takes about as long.
+folder, such that each lane takes about as long. Two that compute and one that waits fill two
+cores, so no lane is split any further: the real API server and the node are started once.
 """
 
 from __future__ import annotations

@@ -106,6 +106,7 @@ async def soon(holds: Any, timeout: float = 20) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_leader_only_controllers_work_in_one_operator_and_move(
     tmp_path: Path, at_work: Passes
 ) -> None:

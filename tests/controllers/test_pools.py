@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from boilerhouse.core import names
 from boilerhouse.platform.kube.kinds import Pod
 from boilerhouse.platform.kube.resources import EVENTS, PODS, RESOURCE_QUOTAS, SECRETS
@@ -148,6 +150,7 @@ async def test_unschedulable_stays_pending_with_the_schedulers_words(world: Worl
     await world.claimed(name)
 
 
+@pytest.mark.slow
 async def test_a_missing_image_is_an_error_until_it_appears(world: World) -> None:
     """Workload, pool and claim all say so, and all recover."""
     world.images.absent.add("host")

@@ -113,6 +113,7 @@ async def test_far_from_the_deadline_nothing_is_waited_for(rest: Rest, claim: Cl
     assert await rest.services.activity.noted(fresh) is fresh
 
 
+@pytest.mark.slow
 async def test_near_the_deadline_the_note_is_written_first(rest: Rest, claim: Claim) -> None:
     """Whoever gets the claim back gets it with the note on it: no idle decision can follow."""
     old = await _dated(rest, claim, rest.world.clock.now() - timedelta(seconds=0.9))

@@ -201,6 +201,7 @@ async def test_a_cancelled_taker_passes_its_turn_on() -> None:
 VERBS = ["add", "take", "done", "later", "put off"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(VERBS), st.sampled_from("abc"))))
 @settings(max_examples=200, deadline=None)
 def test_no_key_is_lost_or_held_twice(script: list[tuple[str, str]]) -> None:

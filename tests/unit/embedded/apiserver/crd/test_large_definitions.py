@@ -133,6 +133,7 @@ async def test_a_large_definition_is_judged_in_every_way_it_may_come(api: Api) -
     (await api.create("widgets", widget({"a": 502}))).ok()
 
 
+@pytest.mark.slow
 async def test_many_large_definitions_at_a_time(api: Api) -> None:
     """They push each other out of what is remembered, and all are taken."""
     made = []

@@ -100,6 +100,7 @@ async def change(api: Api, body: dict[str, Any], path: str, dice: random.Random)
             await api.call("PUT", path, sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_write_alters_an_earlier_version(embedded: Embedded, seed: int) -> None:
     """Whatever is written, the versions before are what their bytes say."""

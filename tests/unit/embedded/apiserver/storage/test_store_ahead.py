@@ -129,6 +129,7 @@ async def test_writes_ahead_without_end_leave_the_loop_to_others(store: Store) -
     assert len(store.scan("pods")) == 4 * MAX_DEFERRED
 
 
+@pytest.mark.slow
 async def test_ten_thousand_writes_ahead_let_others_in_between(store: Store) -> None:
     """Another task has its turn after every few of them, not only when the disk is waited for."""
     written = longest = 0

@@ -88,6 +88,7 @@ async def test_the_newest_revision_is_not_used_again_after_everything_was_delete
     await store.close()
 
 
+@pytest.mark.slow
 async def test_past_versions_leave_the_disk_and_the_rest_stays_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
